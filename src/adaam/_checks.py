@@ -1,0 +1,61 @@
+"""Checks whose messages name the parameter, its value, the fact that stops it and the way out."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from adaam._typing import FloatVector
+
+
+def check_whole(name: str, value: Any, *, at_least: int = 1) -> int:
+    """Return a whole number that is at least `at_least`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise TypeError(f"{name}={value!r} is a {type(value).__name__}; it must be a whole number >= {at_least}.")
+    if value < at_least:
+        raise ValueError(f"{name}={value} is too small; use {name} >= {at_least}.")
+    return int(value)
+
+
+def check_number(name: str, value: Any, *, above: float, up_to: float = np.inf) -> float:
+    """Return a number in (above, up_to]."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise TypeError(f"{name}={value!r} is a {type(value).__name__}; it must be a number above {above:g}.")
+    number = float(value)
+    if not above < number <= up_to:
+        limit = "" if up_to == np.inf else f" and at most {up_to:g}"
+        raise ValueError(f"{name}={value} is out of range; it must be above {above:g}{limit}.")
+    return number
+
+
+def check_word(name: str, value: Any, words: tuple[str, ...]) -> str:
+    """Return one of the words."""
+    if not isinstance(value, str) or value not in words:
+        raise ValueError(f"{name}={value!r} is not known; use one of {', '.join(map(repr, words))}.")
+    return value
+
+
+def check_kind(name: str, value: Any, kind: type, shown: str) -> Any:
+    """Return a settings object of the expected class."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}={value!r} is a {type(value).__name__}; use {shown}.")
+    return value
+
+
+def check_weights(sample_weight: Any, n_samples: int) -> FloatVector:
+    """Return one non-negative weight a row; None means 1 each."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weights = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight", accept_sparse=False
+    )
+    if weights.ndim != 1 or len(weights) != n_samples:
+        raise ValueError(f"sample_weight has shape {weights.shape}, but X has {n_samples} rows: pass one weight a row.")
+    if (weights < 0).any():
+        raise ValueError(
+            f"sample_weight holds {weights.min()}, and a row cannot count fewer than 0 times. Use weights >= 0."
+        )
+    if not (weights > 0).any():
+        raise ValueError("sample_weight is zero for every row, so no row is left to learn from.")
+    return np.asarray(weights)

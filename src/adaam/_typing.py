@@ -1,0 +1,22 @@
+"""Names of array kinds and of the words that options take."""
+
+from typing import Any, Literal, TypeAlias
+
+import numpy.typing as npt
+from scipy.sparse import csr_array, csr_matrix
+
+# NumPy's own precision parameters do not follow dtype promotion, so the names carry the meaning.
+FloatVector: TypeAlias = npt.NDArray[Any]
+FloatMatrix: TypeAlias = npt.NDArray[Any]
+IntVector: TypeAlias = npt.NDArray[Any]
+IntMatrix: TypeAlias = npt.NDArray[Any]
+Sparse: TypeAlias = csr_array | csr_matrix
+
+# A tall array (one row a sample) where the engine works: NumPy or CSR on the host, a tensor on a device.
+Tall: TypeAlias = Any
+
+RowScaling = Literal["unit", "none"]
+ColumnScaling = Literal["unit", "orthonormal"]
+DiagonalRule = Literal["keep", "drop"]
+Constraint = Literal["gram", "degrees"]
+BandwidthRule = Literal["mean", "self-tuning", "fixed"]

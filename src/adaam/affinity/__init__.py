@@ -1,0 +1,31 @@
+"""Affinities: values with `degrees()` and `gram(X)`, and the learners that make them."""
+
+from adaam.affinity.adaptive import AdaptiveAffinity, adaptive_affinity
+from adaam.affinity.heat import HeatKernel, KNNAffinity, heat_affinity
+from adaam.affinity.learner import AffinityLearner, NeighborSource
+from adaam.affinity.values import (
+    Affinity,
+    DiagonalAffinity,
+    PrunedAffinity,
+    SparseAffinity,
+    SumAffinity,
+    laplacian_gram,
+    pruned_affinity,
+)
+
+__all__ = [
+    "AdaptiveAffinity",
+    "Affinity",
+    "AffinityLearner",
+    "DiagonalAffinity",
+    "HeatKernel",
+    "KNNAffinity",
+    "NeighborSource",
+    "PrunedAffinity",
+    "SparseAffinity",
+    "SumAffinity",
+    "adaptive_affinity",
+    "heat_affinity",
+    "laplacian_gram",
+    "pruned_affinity",
+]

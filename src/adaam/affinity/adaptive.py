@@ -1,0 +1,112 @@
+"""The adaptive affinity of AdaAM: Δ learned from the data's own low-rank structure, beside the heat-kernel degrees."""
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from adaam._typing import Constraint, DiagonalRule, FloatMatrix
+from adaam.affinity.heat import HeatKernel, heat_affinity
+from adaam.affinity.values import (
+    DiagonalAffinity,
+    PrunedAffinity,
+    SumAffinity,
+    laplacian_gram,
+    pruned_affinity,
+)
+from adaam.graph import NeighborGraph
+from adaam.linalg import left_vector_map, smallest_eigenpairs
+from adaam.sample import Sample
+
+
+class AdaptiveAffinity(BaseEstimator):
+    """Settings of the adaptive affinity; the defaults are the reference reading of the paper.
+
+    Parameters
+    ----------
+    alphas : tuple of two floats, default=(2.5, 5.0)
+        Δ keeps the floor(n² / (alpha c)) entries of largest magnitude, first in the intermediate, then in the final
+        affinity.
+    ranks : tuple of two floats, default=(1.0, 1.0)
+        Columns of P in the intermediate and in the final affinity, as multiples of the number of clusters.
+    projection_rank : float, default=1.0
+        Columns of the projection between the two, as a multiple of the number of clusters.
+    heat : HeatKernel, default=None
+        Weights of the neighbour graph; None means `HeatKernel()`.
+    diagonal : {"keep", "drop"}, default="keep"
+        Whether the diagonal of PP' takes part in the pruning, or is removed before it.
+    constraint : {"gram", "degrees"}, default="gram"
+        What the projection between the two is orthonormal under: X'X, or X'DX with the degrees of the graph.
+    """
+
+    def __init__(
+        self,
+        alphas: tuple[float, float] = (2.5, 5.0),
+        ranks: tuple[float, float] = (1.0, 1.0),
+        projection_rank: float = 1.0,
+        heat: HeatKernel | None = None,
+        diagonal: DiagonalRule = "keep",
+        constraint: Constraint = "gram",
+    ) -> None:
+        self.alphas = alphas
+        self.ranks = ranks
+        self.projection_rank = projection_rank
+        self.heat = heat
+        self.diagonal = diagonal
+        self.constraint = constraint
+
+
+class Learned(NamedTuple):
+    """The affinity Δ + D that LPP is applied to, and the two pruned affinities it came from."""
+
+    affinity: SumAffinity
+    intermediate: PrunedAffinity
+    final: PrunedAffinity
+
+
+def adaptive_affinity(
+    sample: Sample, graph: NeighborGraph, n_clusters: int, n_iter: int, settings: AdaptiveAffinity
+) -> Learned:
+    """Steps 1 to 4 of the method on prepared rows.
+
+    Each further iteration repeats projection and final affinity with the current Δ beside the intermediate one.
+    """
+    X, engine = sample.X, sample.engine
+    heat = heat_affinity(graph, HeatKernel() if settings.heat is None else settings.heat, sample)
+    degrees = heat.degrees()
+    gram = sample.gram()
+    bound = gram if settings.constraint == "gram" else engine.cross(X, X, degrees)
+    n_columns = _columns(settings.projection_rank, n_clusters)
+
+    intermediate = _pruned(sample, np.eye(len(gram)), gram, n_clusters, settings, stage=0)
+    base = laplacian_gram(heat, X, engine) + laplacian_gram(intermediate, X, engine)
+    final: PrunedAffinity | None = None
+    for _ in range(n_iter):
+        total = base if final is None else base + laplacian_gram(final, X, engine)
+        projection = smallest_eigenpairs(total, bound, n_columns, len(sample.weights)).vectors
+        final = _pruned(sample, projection, gram, n_clusters, settings, stage=1)
+    assert final is not None
+    return Learned(SumAffinity((final, DiagonalAffinity(degrees, engine))), intermediate, final)
+
+
+def _pruned(
+    sample: Sample,
+    projection: FloatMatrix,
+    gram: FloatMatrix,
+    n_clusters: int,
+    settings: AdaptiveAffinity,
+    stage: int,
+) -> PrunedAffinity:
+    """Δ of the projected rows XA: their leading left singular vectors P, and PP' pruned."""
+    n = len(sample.weights)
+    rank = _columns(settings.ranks[stage], n_clusters)
+    onto_vectors = projection @ left_vector_map(projection.T @ gram @ projection, rank, n)
+    nothing = np.zeros(len(gram))
+    P = sample.engine.project(sample.X, np.ones(n), nothing, onto_vectors.T)
+    t = max(1.0, np.floor(sample.size**2 / (settings.alphas[stage] * n_clusters)))
+    return pruned_affinity(sample, P, t, settings.diagonal)
+
+
+def _columns(multiple: float, n_clusters: int) -> int:
+    """Columns that a multiple of the number of clusters stands for, at least one."""
+    return max(1, round(multiple * n_clusters))

@@ -1,0 +1,122 @@
+"""Affinities as values: all that LPP needs of an n x n matrix, which never exists."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from adaam._typing import DiagonalRule, FloatMatrix, FloatVector, Tall
+from adaam.engines import Engine
+from adaam.sample import Sample
+
+
+class Affinity(Protocol):
+    """A symmetric n x n matrix A, known by its row sums and by X'AX."""
+
+    def degrees(self) -> FloatVector:
+        """Row sums A1."""
+        ...
+
+    def gram(self, X: Tall) -> FloatMatrix:
+        """Return X'AX for tall X, in float64 on the host."""
+        ...
+
+
+def laplacian_gram(affinity: Affinity, X: Tall, engine: Engine) -> FloatMatrix:
+    """Return X'(D - A)X."""
+    gram = affinity.gram(X)
+    return engine.cross(X, X, affinity.degrees()) - gram
+
+
+@dataclass(frozen=True, slots=True)
+class SparseAffinity:
+    """An affinity with its non-zero entries at hand, such as a neighbour graph."""
+
+    weights: csr_array
+    engine: Engine
+
+    def degrees(self) -> FloatVector:
+        """Row sums A1."""
+        return np.asarray(self.weights.sum(axis=1), dtype=np.float64).ravel()
+
+    def gram(self, X: Tall) -> FloatMatrix:
+        """Return X'AX."""
+        return self.engine.sparse_gram(self.weights, X)
+
+
+@dataclass(frozen=True, slots=True)
+class DiagonalAffinity:
+    """An affinity of each row to itself alone."""
+
+    entries: FloatVector
+    engine: Engine
+
+    def degrees(self) -> FloatVector:
+        """Row sums: the entries."""
+        return self.entries
+
+    def gram(self, X: Tall) -> FloatMatrix:
+        """Return X'AX."""
+        return self.engine.cross(X, X, self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class SumAffinity:
+    """The sum of affinities on the same rows."""
+
+    terms: tuple[Affinity, ...]
+
+    def degrees(self) -> FloatVector:
+        """Row sums A1."""
+        return np.asarray(sum(term.degrees() for term in self.terms))
+
+    def gram(self, X: Tall) -> FloatMatrix:
+        """Return X'AX."""
+        return np.asarray(sum(term.gram(X) for term in self.terms))
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedAffinity:
+    """Δ = S_t(PP'): the entries of PP' of largest magnitude, kept as the factor P and the cut.
+
+    Entry (i, j) counts weights[i] * weights[j] times, a diagonal one diagonal[i] times. Row sums fall out of the pass
+    that makes a Gram matrix and are remembered, so that asking for them afterwards costs nothing.
+    """
+
+    factor: Tall  # (n, r)
+    cut: float
+    weights: FloatVector
+    diagonal: FloatVector
+    engine: Engine
+    _degrees: list[FloatVector] = field(default_factory=list, repr=False, compare=False)
+
+    def threshold(self) -> float:
+        """Magnitude from which entries are kept.
+
+        Entries that are equal on paper differ in their last bits; a hair below the cut keeps them together, whatever
+        the order of rows or the size of tiles.
+        """
+        return self.cut * (1.0 - 16 * float(np.finfo(self.factor.dtype).eps))
+
+    def degrees(self) -> FloatVector:
+        """Row sums Δ1, which pruning leaves different from zero."""
+        if not self._degrees:
+            self.gram(self.factor)
+        return self._degrees[0]
+
+    def gram(self, X: Tall) -> FloatMatrix:
+        """Return X'ΔX."""
+        gram, degrees = self.engine.pruned_gram(self.factor, self.threshold(), X, self.weights)
+        squares = self.engine.row_norms(self.factor) ** 2
+        kept = np.where(squares >= self.threshold(), squares * self.diagonal, 0.0)
+        self._degrees[:] = [degrees + kept]
+        return gram + self.engine.cross(X, X, kept)
+
+
+def pruned_affinity(sample: Sample, factor: Tall, t: float, diagonal: DiagonalRule) -> PrunedAffinity:
+    """Prune PP' to its t entries of largest magnitude, ties kept, diagonal counted or removed first."""
+    weights = sample.weights
+    on_diagonal = weights**2 if diagonal == "keep" else weights**2 - weights
+    cut = sample.engine.cut(factor, t, weights, on_diagonal)
+    return PrunedAffinity(factor, cut, weights, on_diagonal, sample.engine)

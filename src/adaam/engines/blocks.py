@@ -1,0 +1,52 @@
+"""Row blocks on several threads, results taken in order: sums have the same bits on any number of threads."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from threadpoolctl import threadpool_info, threadpool_limits
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def blas_threads() -> int:
+    """Return the number of threads BLAS would use here and now.
+
+    It follows OMP_NUM_THREADS, container limits and a `threadpool_limits` of the caller's, so the engine needs no
+    setting of its own.
+    """
+    counts = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return max(counts, default=1)
+
+
+def row_blocks(n_rows: int, rows: int) -> list[slice]:
+    """Cut 0..n_rows into slices of `rows` rows; the last one may be shorter."""
+    return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
+
+
+def ordered_map(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """Apply `work` to items on all threads and yield the results in the order of the items.
+
+    Each item is computed by one thread with BLAS kept to that thread, so its bits do not depend on how many threads
+    there are. Only a few results wait at a time: memory does not grow with the number of items. A lone item is left to
+    the caller's thread and to BLAS's own threads: mapping one row must cost microseconds.
+    """
+    if len(items) == 1:
+        yield work(items[0])
+        return
+    n_threads = blas_threads()
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > 2 * n_threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            # An interrupt or an early stop by the caller must not wait for queued blocks.
+            for future in waiting:
+                future.cancel()

@@ -1,0 +1,180 @@
+"""The CPU engine: row blocks on all cores, exact, nothing n x n."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.cluster import KMeans
+from sklearn.metrics import pairwise_distances_argmin
+from sklearn.neighbors import NearestNeighbors
+
+from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
+from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.cut import Pairs, exact_cut
+from adaam.engines.protocol import Clusters
+from adaam.engines.tiles import pruned_gram
+
+# A tile, its magnitudes, its mask and the positions of the survivors: about four times the tile in float64.
+BYTES_PER_TILE_ENTRY = 32
+
+
+@dataclass(frozen=True, slots=True)
+class CPUEngine:
+    """Work on NumPy and CSR arrays with as many threads as BLAS would use.
+
+    Parameters
+    ----------
+    tile_bytes : int, default=32 MiB
+        Memory for the temporaries of one thread. Smaller means slower and leaner; results agree to rounding.
+    """
+
+    tile_bytes: int = 1 << 25
+    name: str = "cpu"
+
+    def asarray(self, X: Tall) -> Tall:
+        """Return X itself: validated rows are already where this engine works."""
+        return X
+
+    def to_host(self, X: Tall) -> FloatMatrix:
+        """Return X itself."""
+        return np.asarray(X)
+
+    def row_norms(self, X: Tall) -> FloatVector:
+        """Euclidean length of each row, in float64 and safe from overflow."""
+        return np.concatenate(list(ordered_map(lambda rows: _row_norms(X[rows]), self._blocks(X))))
+
+    def cross(self, A: Tall, B: Tall, weights: FloatVector | None = None) -> FloatMatrix:
+        """Return the sum over rows of weight * a b', in float64."""
+
+        def part(rows: slice) -> FloatMatrix:
+            left = _float64(A[rows])
+            if weights is not None:
+                left = left * weights[rows, None]
+            return np.asarray(left.T @ _float64(B[rows]))
+
+        return np.asarray(sum(ordered_map(part, self._blocks(A, B.shape[1]))))
+
+    def scatter(self, X: Tall, scale: FloatVector, mean: FloatVector, weights: FloatVector) -> FloatMatrix:
+        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
+
+        def part(rows: slice) -> FloatMatrix:
+            root = np.sqrt(weights[rows])
+            if issparse(X):
+                block = X[rows].astype(np.float64).multiply((scale[rows] * root)[:, None]).tocsr()
+                return np.asarray((block.T @ block).toarray())
+            block = (_float64(X[rows]) * scale[rows, None] - mean) * root[:, None]
+            return np.asarray(block.T @ block)
+
+        total = np.asarray(sum(ordered_map(part, self._blocks(X))))
+        # Sparse rows are not centred, which would fill them; the mean leaves the sum instead.
+        return total - weights.sum() * np.outer(mean, mean) if issparse(X) else total
+
+    def row_scatter(self, X: Tall, scale: FloatVector, mean: FloatVector) -> FloatMatrix:
+        """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
+        if issparse(X):
+            scaled = X.astype(np.float64).multiply(scale[:, None]).tocsr()
+            along = np.asarray(scaled @ mean)
+            return np.asarray((scaled @ scaled.T).toarray() - along[:, None] - along + mean @ mean)
+        centred = _float64(X) * scale[:, None] - mean
+        return np.asarray(centred @ centred.T)
+
+    def project(self, X: Tall, scale: FloatVector, mean: FloatVector, components: FloatMatrix) -> Tall:
+        """Return (scale * x - mean) @ components.T for each row, in X's precision."""
+        offset = mean @ components.T
+        out = np.empty((X.shape[0], len(components)), dtype=X.dtype)
+
+        def fill(rows: slice) -> None:
+            if issparse(X):
+                out[rows] = (X[rows] @ components.T) * scale[rows, None] - offset
+            else:
+                out[rows] = (X[rows] * scale[rows, None] - mean) @ components.T
+
+        for _ in ordered_map(fill, self._blocks(X)):
+            pass
+        return out
+
+    def neighbors(self, X: Tall, n_neighbors: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest others of each row, nearest first.
+
+        Candidates come from scikit-learn's brute-force search; their distances are measured again from differences,
+        so that coincident rows are at distance 0 and not at the square root of a rounding error.
+        """
+        search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(X)
+        indices = search.kneighbors(return_distance=False)
+        distances = np.empty(indices.shape, dtype=np.float64)
+
+        def measure(rows: slice) -> None:
+            for place in range(n_neighbors):
+                difference = X[rows] - X[indices[rows, place]]
+                distances[rows, place] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+
+        for _ in ordered_map(measure, self._blocks(X, X.shape[1])):
+            pass
+        order = np.argsort(distances, axis=1, kind="stable")
+        return np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1)
+
+    def sparse_gram(self, weights: Sparse, X: Tall) -> FloatMatrix:
+        """Return X' W X for a sparse W, in float64."""
+
+        def part(rows: slice) -> FloatMatrix:
+            return np.asarray(_float64(X[rows]).T @ (weights[rows] @ X).astype(np.float64))
+
+        return np.asarray(sum(ordered_map(part, self._blocks(X, X.shape[1]))))
+
+    def cut(self, P: Tall, t: float, weights: FloatVector, diagonal: FloatVector) -> float:
+        """Return the t-th largest magnitude of PP', counted with multiplicity."""
+        return exact_cut(Pairs(P, weights, diagonal, self._tile_rows()), t)
+
+    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: FloatVector) -> tuple[FloatMatrix, FloatVector]:
+        """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
+        return pruned_gram(P, threshold, X, weights, self._tile_rows())
+
+    def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: FloatVector) -> Clusters:
+        """Best of `n_init` k-means++ runs by inertia.
+
+        Rows enter in the order of their coordinates, copies side by side, and runs go on until no label changes: so
+        neither the order of rows nor writing a weight as copies moves the result.
+        """
+        present = np.flatnonzero(weights)
+        order = present[np.lexsort(Z[present].T[::-1])]
+        best = KMeans(n_clusters, n_init=n_init, random_state=seed, tol=0.0).fit(Z[order], sample_weight=weights[order])
+        labels = self.nearest(Z, best.cluster_centers_)
+        return Clusters(best.cluster_centers_, labels, float(best.inertia_))
+
+    def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
+        """Index of the nearest centre of each row, the first one on a tie."""
+        return np.asarray(pairwise_distances_argmin(Z, centers))
+
+    def _tile_rows(self) -> int:
+        """Rows and columns of a tile within the budget, in steps of 64 for aligned products."""
+        return max(64, int(np.sqrt(self.tile_bytes / BYTES_PER_TILE_ENTRY)) // 64 * 64)
+
+    def _blocks(self, X: Tall, extra_columns: int = 0) -> list[slice]:
+        """Row blocks whose float64 copy, with `extra_columns` beside it, stays within the budget."""
+        rows = self.tile_bytes // (8 * max(1, X.shape[1] + extra_columns))
+        return row_blocks(X.shape[0], max(16, rows))
+
+
+def _row_norms(block: Tall) -> FloatVector:
+    """Euclidean lengths; the largest entry is divided out first so that no square overflows or vanishes."""
+    if issparse(block):
+        starts, entries = block.indptr[:-1], np.diff(block.indptr)
+        filled = entries > 0
+        largest = np.zeros(block.shape[0])
+        lengths = np.zeros(block.shape[0])
+        data = np.abs(block.data.astype(np.float64))
+        # reduceat reads past empty rows, so only the filled ones are given to it.
+        largest[filled] = np.maximum.reduceat(data, starts[filled]) if filled.any() else 0.0
+        safe = np.where(largest == 0, 1.0, largest)
+        scaled = data / np.repeat(safe, entries)
+        lengths[filled] = np.add.reduceat(scaled**2, starts[filled]) if filled.any() else 0.0
+        return np.asarray(safe * np.sqrt(lengths))
+    largest = np.abs(block).max(axis=1).astype(np.float64)
+    safe = np.where(largest == 0, 1.0, largest)
+    scaled = block / safe[:, None]
+    return np.asarray(safe * np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))
+
+
+def _float64(block: Tall) -> Tall:
+    """Return a dense block as it is or widened, a sparse one filled."""
+    return np.asarray(block.toarray() if issparse(block) else block, dtype=np.float64)

@@ -1,0 +1,152 @@
+"""The exact t-th largest magnitude of PP', found by bracketing and counting instead of sorting n² numbers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from adaam._typing import FloatMatrix, FloatVector
+from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.tiles import upper_tiles
+
+SAMPLED_PAIRS = 1 << 20  # pairs looked at to guess the first bracket
+MAX_DISTINCT = 1 << 22  # distinct magnitudes a pass may keep; a fuller bracket is narrowed by bins first
+N_BINS = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """All entries of PP' with their multiplicities: weights[i] * weights[j] off the diagonal, diagonal[i] on it."""
+
+    P: FloatMatrix
+    weights: FloatVector
+    diagonal: FloatVector
+    tile_rows: int
+
+    def squares(self) -> FloatVector:
+        """Diagonal entries of PP'."""
+        return np.asarray(np.einsum("ij,ij->i", self.P, self.P))
+
+    def off_diagonal_weight(self) -> float:
+        """Total multiplicity of the off-diagonal entries."""
+        return float(self.weights.sum()) ** 2 - float((self.weights**2).sum())
+
+    def at_least(self, low: float, rows: slice) -> Iterator[tuple[FloatVector, FloatVector]]:
+        """Positive magnitudes >= low right of the diagonal in a row block, each pair counted for both directions."""
+        uniform = bool(np.all(self.weights == 1.0))
+        for columns, tile in upper_tiles(self.P, rows, self.tile_rows):
+            np.abs(tile, out=tile)
+            # Zeros stand for the lower triangle of a diagonal tile, and never decide a cut above zero.
+            found = np.flatnonzero(tile >= low) if low > 0 else np.flatnonzero(tile)
+            if uniform:
+                yield tile.ravel()[found], np.full(len(found), 2.0)
+            else:
+                row, column = np.divmod(found, tile.shape[1])
+                yield tile.ravel()[found], 2.0 * self.weights[rows][row] * self.weights[columns][column]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Multiplicity above a bracket, and value by value (ascending) inside it."""
+
+    above: float
+    values: FloatVector
+    counts: FloatVector
+
+    def reaching(self, t: float) -> int:
+        """Position of the largest value with at least `t` entries at or above it."""
+        at_or_above = self.above + np.cumsum(self.counts[::-1])[::-1]
+        return int(np.flatnonzero(at_or_above >= t)[-1])
+
+
+def merged(parts: list[Tally]) -> Tally:
+    """Add up tallies; equal values share one entry."""
+    values, where = np.unique(np.concatenate([part.values for part in parts]), return_inverse=True)
+    counts = np.bincount(where, np.concatenate([part.counts for part in parts]), len(values))
+    return Tally(sum(part.above for part in parts), values, counts)
+
+
+def exact_cut(pairs: Pairs, t: float) -> float:
+    """Return the magnitude of the t-th largest entry, or 0 where there are fewer than t non-zero ones.
+
+    A bracket is guessed from sampled pairs. A pass over all pairs counts what lies above the bracket and keeps the
+    values inside it, so the answer is read off exactly; a guess that missed costs another pass, never exactness.
+    """
+    floor, ceiling = 0.0, float(pairs.squares().max())  # |p_i . p_j| never exceeds the largest |p|²
+    # Rounding may push a product past the largest square; a little room keeps it inside.
+    ceiling *= 1.0 + 64 * float(np.finfo(pairs.P.dtype).eps)
+    low, high = guess_bracket(pairs, t) if len(pairs.P) ** 2 > MAX_DISTINCT else (floor, ceiling)
+    while True:
+        tally = count_pass(pairs, low, high)
+        exact = tally is not None
+        if tally is None:
+            tally = count_pass(pairs, low, high, np.linspace(low, high, N_BINS + 1)[:-1])
+        assert tally is not None
+        if tally.above >= t:
+            floor = low = float(np.nextafter(high, np.inf))
+            high = ceiling
+        elif tally.above + tally.counts.sum() < t:
+            if low <= floor:
+                return 0.0
+            ceiling = high = float(np.nextafter(low, -np.inf))
+            low = floor
+        elif exact:
+            return float(tally.values[tally.reaching(t)])
+        else:
+            step = (high - low) / N_BINS
+            low = float(tally.values[tally.reaching(t)])
+            floor, ceiling = low, min(high, low + 2 * step)
+            high = ceiling
+
+
+def count_pass(pairs: Pairs, low: float, high: float, edges: FloatVector | None = None) -> Tally | None:
+    """Count all entries against [low, high]; None when the bracket holds too many distinct values to keep.
+
+    With `edges`, values inside are counted by the bin they fall into and reported as its lower edge.
+    """
+
+    def tally(values: FloatVector, counts: FloatVector) -> Tally:
+        inside = (values >= low) & (values <= high)
+        above = float(counts[values > high].sum())
+        values, counts = values[inside], counts[inside]
+        if edges is None:
+            return merged([Tally(above, values, counts)])
+        bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 1)
+        return Tally(above, edges, np.bincount(bins, counts, len(edges)))
+
+    def row_tally(rows: slice) -> Tally:
+        found = list(pairs.at_least(low, rows))
+        return tally(np.concatenate([v for v, _ in found]), np.concatenate([c for _, c in found]))
+
+    parts = [tally(pairs.squares(), pairs.diagonal)]
+    for part in ordered_map(row_tally, row_blocks(len(pairs.P), pairs.tile_rows)):
+        parts.append(part)
+        if sum(len(part.values) for part in parts) > MAX_DISTINCT:
+            parts = [merged(parts)]
+            if len(parts[0].values) > MAX_DISTINCT // 2:
+                return None
+    return merged(parts)
+
+
+def guess_bracket(pairs: Pairs, t: float) -> tuple[float, float]:
+    """Bracket the cut from sampled pairs and the whole diagonal, four standard errors either way."""
+    n = len(pairs.P)
+    rng = np.random.default_rng(0)  # the guess affects speed alone, so its seed is nobody's business
+    row = rng.integers(n, size=SAMPLED_PAIRS)
+    column = (row + rng.integers(1, n, size=SAMPLED_PAIRS)) % n
+    values = np.concatenate(
+        [
+            np.abs(np.einsum("ij,ij->i", pairs.P[row[part]], pairs.P[column[part]]))
+            for part in row_blocks(SAMPLED_PAIRS, 1 << 16)
+        ]
+    )
+    shares = pairs.weights[row] * pairs.weights[column]
+    total = pairs.off_diagonal_weight()
+    values = np.concatenate([values, pairs.squares()])
+    counts = np.concatenate([shares * (total / shares.sum()), pairs.diagonal])
+    order = np.argsort(values)[::-1]
+    reached = np.cumsum(counts[order])
+    slack = 4.0 * total * np.sqrt(max(t / total, 1.0 / SAMPLED_PAIRS) / SAMPLED_PAIRS)
+    first, last = np.searchsorted(reached, [t - slack, t + slack])
+    bracket = values[order[np.clip([last, first], 0, len(order) - 1)]]
+    return float(bracket[0]), float(bracket[1])

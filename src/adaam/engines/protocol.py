@@ -1,0 +1,82 @@
+"""The verbs an engine provides: all work whose size grows with the number of rows."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """The best of several k-means runs: centres on the host, a label for every row."""
+
+    centers: FloatMatrix
+    labels: IntVector
+    inertia: float
+
+
+class Engine(Protocol):
+    """Where the n-sized work happens; everything an engine returns as a matrix is small and on the host.
+
+    Vectors named `weights` hold one non-negative number a row: how many coincident rows it stands for.
+    """
+
+    @property
+    def name(self) -> str:
+        """What `engine_` says."""
+        ...
+
+    def asarray(self, X: Tall) -> Tall:
+        """Bring rows to where the engine works, without changing the caller's array."""
+        ...
+
+    def to_host(self, X: Tall) -> FloatMatrix:
+        """Return a tall array as NumPy."""
+        ...
+
+    def row_norms(self, X: Tall) -> FloatVector:
+        """Euclidean length of each row."""
+        ...
+
+    def cross(self, A: Tall, B: Tall, weights: FloatVector | None = None) -> FloatMatrix:
+        """Return the sum over rows of weight * a b', in float64."""
+        ...
+
+    def scatter(self, X: Tall, scale: FloatVector, mean: FloatVector, weights: FloatVector) -> FloatMatrix:
+        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
+        ...
+
+    def row_scatter(self, X: Tall, scale: FloatVector, mean: FloatVector) -> FloatMatrix:
+        """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
+        ...
+
+    def project(self, X: Tall, scale: FloatVector, mean: FloatVector, components: FloatMatrix) -> Tall:
+        """Return (scale * x - mean) @ components.T for each row, in X's precision."""
+        ...
+
+    def neighbors(self, X: Tall, n_neighbors: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest others of each row, nearest first."""
+        ...
+
+    def sparse_gram(self, weights: Sparse, X: Tall) -> FloatMatrix:
+        """Return X' W X for a sparse W, in float64."""
+        ...
+
+    def cut(self, P: Tall, t: float, weights: FloatVector, diagonal: FloatVector) -> float:
+        """Return the t-th largest magnitude of PP', counted with multiplicity.
+
+        Entry (i, j) of PP' counts weights[i] * weights[j] times for i != j, and diagonal[i] times for i == j.
+        """
+        ...
+
+    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: FloatVector) -> tuple[FloatMatrix, FloatVector]:
+        """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
+        ...
+
+    def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: FloatVector) -> Clusters:
+        """Best of `n_init` k-means++ runs by inertia; independent of the order of rows."""
+        ...
+
+    def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
+        """Index of the nearest centre of each row."""
+        ...

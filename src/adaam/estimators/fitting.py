@@ -1,0 +1,107 @@
+"""The steps around learning an affinity that all metric learners share."""
+
+from typing import Any
+
+import numpy as np
+
+from adaam._checks import check_kind, check_number, check_weights, check_whole, check_word
+from adaam._typing import Tall
+from adaam.affinity import NeighborSource
+from adaam.engines import Engine
+from adaam.estimators.linear_metric import LinearMetric
+from adaam.graph import NeighborGraph, given_graph, neighbor_graph, warn_if_disconnected
+from adaam.linalg import row_signs
+from adaam.prepare import LinearMap, Preparation, fit_preparation
+from adaam.projection import Projection
+from adaam.sample import Sample, distinct_rows
+
+PREPARATIONS = {
+    "unit": Preparation(row_scaling="unit", keep=0.99),
+    "linear": Preparation(row_scaling="none", keep=0.98),
+    "center": Preparation(row_scaling="none", keep=1.0),
+}
+
+
+def resolve_preparation(preparation: Any) -> Preparation:
+    """Turn the `preparation` parameter into settings: a name or a `Preparation`."""
+    if isinstance(preparation, str):
+        return PREPARATIONS[check_word("preparation", preparation, tuple(PREPARATIONS))]
+    settings: Preparation = check_kind(
+        "preparation", preparation, Preparation, "'unit', 'linear', 'center' or a Preparation"
+    )
+    check_word("row_scaling", settings.row_scaling, ("unit", "none"))
+    if isinstance(settings.keep, int | np.integer):
+        check_whole("keep", settings.keep)
+    else:
+        check_number("keep", settings.keep, above=0.0, up_to=1.0)
+    return settings
+
+
+def prepared_sample(
+    X: Tall, sample_weight: Any, preparation: Preparation, engine: Engine, *, rows_are_nodes: bool
+) -> tuple[LinearMap, Sample]:
+    """Learn the preparation and apply it to the distinct rows.
+
+    Where the caller brings a graph or an affinity, its rows are nodes: none are merged or dropped.
+    """
+    weights = check_weights(sample_weight, X.shape[0])
+    if not rows_are_nodes:
+        indices, weights = distinct_rows(X, weights)
+        X = X if len(indices) == X.shape[0] else X[indices]
+    elif (weights == 0).any():
+        raise ValueError("sample_weight holds zeros, which would leave nodes of the given graph without a row.")
+    rows = engine.asarray(X)
+    prepared = fit_preparation(rows, weights, preparation, engine)
+    return prepared, Sample(prepared.apply(rows, engine), weights, engine)
+
+
+def neighbor_source(sample: Sample, given: Any) -> NeighborSource:
+    """Give the caller's graph, or find one on demand; warn where it is disconnected."""
+
+    def source(n_neighbors: int) -> NeighborGraph:
+        if given is not None:
+            graph = given_graph(given, len(sample.weights), n_neighbors)
+        else:
+            check_neighbors(n_neighbors, sample.size)
+            graph = neighbor_graph(sample, n_neighbors)
+        warn_if_disconnected(graph)
+        return graph
+
+    return source
+
+
+def check_neighbors(n_neighbors: int, size: float) -> None:
+    """Each row needs that many others."""
+    if n_neighbors > size - 1:
+        raise ValueError(
+            f"n_neighbors={n_neighbors} needs more than {n_neighbors} samples, but X has {size:g} "
+            f"(weights counted). Use n_neighbors <= {max(1, int(size - 1))}."
+        )
+
+
+def check_components(n_components: Any, default: int, rank: int) -> int:
+    """Number of components to learn; a default gives way to a smaller rank, an explicit number does not."""
+    if n_components is None:
+        return min(default, rank)
+    wanted = check_whole("n_components", n_components)
+    if wanted > rank:
+        raise ValueError(
+            f"n_components={wanted} exceeds the rank {rank} of the prepared rows. Use n_components <= {rank}, or None."
+        )
+    return wanted
+
+
+def store(model: LinearMetric, prepared: LinearMap, projection: Projection, sample: Sample, X: Tall) -> None:
+    """Fold projection and preparation into one map with fixed signs, kept in the precision of X."""
+    moments = sample.gram() / sample.size
+    signs = row_signs(prepared.then(projection.components).components)[:, None]
+
+    def folded(coefficients: Any) -> Any:
+        return (prepared.then(coefficients).components * signs).astype(X.dtype)
+
+    model.components_ = folded(projection.components)
+    model.covariance_ = folded(projection.components @ moments)
+    model.mean_ = prepared.mean.astype(X.dtype)
+    model.eigenvalues_ = projection.eigenvalues
+    model.n_components_ = len(projection.components)
+    model.engine_ = sample.engine.name

@@ -1,0 +1,147 @@
+"""What every fitted linear map offers: transform and back, distances, explanations."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from adaam._typing import FloatMatrix, FloatVector, Tall
+from adaam.engines import Engine, resolve_engine
+from adaam.metric import FeatureContributions, Mahalanobis, contributions
+from adaam.prepare import LinearMap, Preparation, scaled_rows
+
+
+class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A fitted linear map and the Mahalanobis metric it defines."""
+
+    components_: FloatMatrix
+    covariance_: FloatMatrix
+    mean_: FloatVector
+    preparation_: Preparation
+    n_features_in_: int
+
+    def transform(self, X: Any) -> FloatMatrix:
+        """Map rows to the space in which Euclidean distance is the learned metric.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to map.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_components)
+            Mapped rows, in the precision of X.
+        """
+        check_is_fitted(self)
+        engine = self._engine()
+        return engine.to_host(self._map().apply(self._rows(X, reset=False), engine))
+
+    def inverse_transform(self, Z: Any) -> FloatMatrix:
+        """Return the rows of least deviation from the mean that map to Z.
+
+        Where the preparation scales rows to unit length, these are scaled rows: their lengths are not recovered.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n_samples, n_components)
+            Mapped rows.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Least-squares preimages.
+        """
+        check_is_fitted(self)
+        Z = np.asarray(Z, dtype=self.components_.dtype)
+        n_components = len(self.components_)
+        if Z.ndim != 2 or Z.shape[1] != n_components:
+            raise ValueError(f"Z has shape {Z.shape}, but the map has {n_components} components.")
+        return np.asarray(Z @ np.linalg.pinv(self.components_).T + self.mean_)
+
+    def pair_distance(self, pairs: Any) -> FloatVector:
+        """Learned distance within each pair.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features)
+            Pairs of rows.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_pairs,)
+            Euclidean distances after `transform`.
+        """
+        check_is_fitted(self)
+        pairs = np.asarray(pairs)
+        if pairs.ndim != 3 or pairs.shape[1] != 2:
+            raise ValueError(f"pairs has shape {pairs.shape}; it must be (n_pairs, 2, {self.n_features_in_}).")
+        engine = self._engine()
+        rows = self._rows(pairs.reshape(-1, pairs.shape[2]), reset=False)
+        Z = engine.to_host(self._map().apply(rows, engine))
+        return np.asarray(np.linalg.norm(Z[::2] - Z[1::2], axis=1))
+
+    def get_metric(self) -> Mahalanobis:
+        """Return the learned distance as a function of two vectors, for estimators that take a `metric`."""
+        check_is_fitted(self)
+        return Mahalanobis(self.components_.copy(), self.preparation_.row_scaling)
+
+    def get_mahalanobis_matrix(self) -> FloatMatrix:
+        """Return M = components_.T @ components_, of shape (n_features, n_features).
+
+        It measures rows as the preparation leaves them: scaled to unit length unless the preparation is linear.
+        """
+        return self.get_metric().matrix()
+
+    def explain(self, a: Any = None, b: Any = None) -> FeatureContributions:
+        """Tell what each input feature contributes to the metric, or to the distance between two rows.
+
+        Parameters
+        ----------
+        a, b : array-like of shape (n_features,), default=None
+            Two rows. Without them, the mean squared distance between training rows is explained.
+
+        Returns
+        -------
+        FeatureContributions
+            Shares that sum to 1, in the order of the input features.
+        """
+        check_is_fitted(self)
+        if (a is None) != (b is None):
+            raise ValueError("explain takes two rows or none, but one was given.")
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        labels = tuple(str(name) for name in names)
+        if a is None:
+            return contributions(labels, self.components_, self.covariance_)
+        pair = validate_data(self, np.vstack([a, b]), reset=False, dtype=np.float64, skip_check_array=False)
+        difference = np.diff(scaled_rows(pair, self.preparation_.row_scaling), axis=0)
+        return contributions(labels, self.components_, self.components_ @ difference.T @ difference)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _engine(self) -> Engine:
+        return resolve_engine(self.engine)
+
+    def _map(self) -> LinearMap:
+        return LinearMap(self.components_, self.mean_, self.preparation_.row_scaling)
+
+    def _rows(self, X: Any, *, reset: bool) -> Tall:
+        """Validate rows at the door, once."""
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=2 if reset else 1,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse rows are welcome and float32 stays float32."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,157 @@
+"""LPP as an estimator of its own, on any affinity."""
+
+from typing import Any, Self
+
+from scipy.sparse import csr_array, issparse
+
+from adaam._checks import check_whole, check_word
+from adaam._typing import ColumnScaling
+from adaam.affinity import Affinity, AffinityLearner, KNNAffinity, SparseAffinity
+from adaam.engines import Engine, resolve_engine
+from adaam.estimators.fitting import (
+    check_components,
+    neighbor_source,
+    prepared_sample,
+    resolve_preparation,
+    store,
+)
+from adaam.estimators.linear_metric import LinearMetric
+from adaam.prepare import Preparation
+from adaam.projection import lpp
+
+
+class LPP(LinearMetric):
+    """Locality preserving projection: a linear map that keeps rows of high affinity together.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Dimension of the learned space.
+    affinity : affinity learner, default=None
+        Settings with a `learn(sample, neighbors)` method; None means `KNNAffinity()`, the heat-kernel graph of five
+        nearest neighbours.
+    scaling : {"unit", "orthonormal"}, default="unit"
+        Length of each component in the prepared space: Euclidean length 1, or length 1 under X'DX. Both span the same
+        space; k-means afterwards sees the difference.
+    preparation : {"center", "unit", "linear"} or Preparation, default="center"
+        How rows are prepared; LPP is not invariant to a shift, so rows are always centred. Directions in which the
+        rows do not vary are left out.
+    engine : {"auto", "cpu"} or engine, default="auto"
+        Where the work is done.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_features)
+        The map, as in `AdaAM`.
+    eigenvalues_ : ndarray of shape (n_components_,)
+        Eigenvalues, ascending: 0 for directions in which linked rows coincide.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the (scaled) rows.
+    covariance_ : ndarray of shape (n_components_, n_features)
+        Covariance between components and prepared features, used by `explain`.
+    n_components_ : int
+        What was used.
+    preparation_ : Preparation
+        What was used.
+    engine_ : str
+        Name of the engine that ran.
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features seen in fit, when X has names that are all strings.
+
+    References
+    ----------
+    X. He, P. Niyogi, "Locality Preserving Projections", NIPS 2003.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from adaam import LPP
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> LPP(n_components=2).fit_transform(X).shape
+    (150, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        affinity: AffinityLearner | None = None,
+        scaling: ColumnScaling = "unit",
+        preparation: str | Preparation = "center",
+        engine: str | Engine = "auto",
+    ) -> None:
+        self.n_components = n_components
+        self.affinity = affinity
+        self.scaling = scaling
+        self.preparation = preparation
+        self.engine = engine
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, neighbors: Any = None, affinity: Any = None
+    ) -> Self:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to learn from.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A row of weight w counts as w equal rows; 0 leaves it out.
+        neighbors : tuple, sparse matrix or fitted neighbours object, default=None
+            A neighbour graph of the rows, as in `AdaAM.fit`.
+        affinity : sparse matrix or affinity value, default=None
+            An affinity of the rows: a symmetric sparse n x n matrix, or an object with `degrees()` and `gram(X)`.
+            It takes the place of the learner.
+
+        Returns
+        -------
+        self : LPP
+            The fitted learner.
+        """
+        check_whole("n_components", self.n_components)
+        scaling: Any = check_word("scaling", self.scaling, ("unit", "orthonormal"))
+        preparation = resolve_preparation(self.preparation)
+        engine = resolve_engine(self.engine)
+        learner = KNNAffinity() if self.affinity is None else self.affinity
+        if not hasattr(learner, "learn"):
+            raise TypeError(
+                f"affinity={learner!r} has no learn(sample, neighbors) method. Use a learner such as KNNAffinity(), "
+                "or pass a ready affinity to fit(X, affinity=...)."
+            )
+        if affinity is not None and (sample_weight is not None or neighbors is not None):
+            raise ValueError("affinity was given to fit, so sample_weight and neighbors would be ignored. Pass one.")
+        X = self._rows(X, reset=True)
+
+        rows_are_nodes = neighbors is not None or affinity is not None
+        prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=rows_are_nodes)
+        n_components = check_components(self.n_components, self.n_components, sample.X.shape[1])
+        if affinity is None:
+            affinity = learner.learn(sample, neighbor_source(sample, neighbors))
+        value = given_affinity(affinity, X.shape[0], engine) if rows_are_nodes else affinity
+        projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling)
+
+        store(self, prepared, projection, sample, X)
+        self.preparation_ = preparation
+        return self
+
+
+def given_affinity(affinity: Any, n_rows: int, engine: Engine) -> Affinity:
+    """Read an affinity the caller computed: a symmetric sparse matrix, or a value with `degrees()` and `gram(X)`."""
+    if not issparse(affinity):
+        if hasattr(affinity, "degrees") and hasattr(affinity, "gram"):
+            value: Affinity = affinity
+            return value
+        raise TypeError(
+            f"affinity={type(affinity).__name__} is neither a sparse matrix nor a value with degrees() and gram(X)."
+        )
+    weights = csr_array(affinity)
+    if weights.shape != (n_rows, n_rows):
+        raise ValueError(f"affinity has shape {weights.shape}, but X has {n_rows} rows.")
+    difference = abs(weights - weights.T)
+    if difference.nnz and difference.max() > 1e-8 * abs(weights).max():
+        raise ValueError("affinity is not symmetric. Use affinity.maximum(affinity.T) or the mean of the two.")
+    return SparseAffinity(weights, engine)
