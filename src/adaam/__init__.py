@@ -7,6 +7,7 @@ from adaam.engines import CPUEngine
 from adaam.estimators import LPP, AdaAM, AdaAMClustering
 from adaam.graph import DisconnectedGraphWarning
 from adaam.prepare import Preparation, ZeroRowWarning
+from adaam.storage import ModelFileError, load, save
 
 __all__ = [
     "LPP",
@@ -17,8 +18,11 @@ __all__ = [
     "DisconnectedGraphWarning",
     "HeatKernel",
     "KNNAffinity",
+    "ModelFileError",
     "Preparation",
     "ZeroRowWarning",
     "__version__",
+    "load",
+    "save",
     "scores",
 ]

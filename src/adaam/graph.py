@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from scipy.sparse.csgraph import connected_components
 
-from adaam._typing import FloatVector, IntVector
+from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.sample import Sample
 
 # Rows of weight below one fill a neighbourhood slowly; past this many times k neighbours it stays unfilled.
@@ -23,8 +23,8 @@ class DisconnectedGraphWarning(UserWarning):
 class NeighborGraph:
     """Neighbours of each row in compressed rows: self excluded, nearest first.
 
-    `shares` tells which part of the copies a neighbour stands for is taken: 1 but for the last neighbour of a row, when
-    the k-th place falls among coincident rows. `copies` counts the row's own copies among its neighbours.
+    `shares` tells which part of a neighbour is taken: 1 but for those tied at the k-th place, who share what is left of
+    it. `copies` counts the row's own copies among its neighbours.
     """
 
     starts: IntVector  # (n + 1,)
@@ -51,22 +51,50 @@ class NeighborGraph:
 
 
 def neighbor_graph(sample: Sample, n_neighbors: int) -> NeighborGraph:
-    """Find the k nearest others of each row; a row of weight w counts as w coincident rows."""
+    """Find the k nearest others of each row; a row of weight w counts as w coincident rows.
+
+    Rows equally far away share the places that are left for them, so that no tie is broken by chance: neither the
+    order of rows nor the last bits of a distance decide who is a neighbour.
+    """
     n, k = len(sample.weights), n_neighbors
-    width = min(k, n - 1)
+    own = np.clip(sample.weights - 1.0, 0.0, k)
+    places = (k - own)[:, None]
+    widest = min(n - 1, MAX_WIDENING * k)
+    width = min(k + 1, widest)
     while True:
         indices, distances = _search(sample, width)
         held = sample.weights[indices]
-        before = np.cumsum(held, axis=1) - held
-        own = np.clip(sample.weights - 1.0, 0.0, k)
-        short = held.sum(axis=1) + own < k
-        if not short.any() or width >= min(n - 1, MAX_WIDENING * k):
+        before, total = _tied_weights(held, distances, _tie_tolerance(sample))
+        # The last group is seen whole only if there are no more rows; it must then not be needed.
+        needed = (before[:, -1:] < places) if width else np.zeros((n, 0), bool)
+        if width >= widest or not needed.any():
             break
-        width = min(2 * width, n - 1, MAX_WIDENING * k)
-    shares = np.clip((k - own[:, None] - before) / held, 0.0, 1.0)
+        width = min(2 * width, widest)
+    shares = np.clip((places - before) / total, 0.0, 1.0)
     taken = shares > 0
     starts = np.concatenate([[0], np.cumsum(taken.sum(axis=1))])
     return NeighborGraph(starts, indices[taken], distances[taken], shares[taken], own)
+
+
+def _tied_weights(held: FloatMatrix, distances: FloatMatrix, tolerance: float) -> tuple[FloatMatrix, FloatMatrix]:
+    """Weight nearer than each neighbour's group of ties, and weight of that group."""
+    n, width = held.shape
+    if width == 0:
+        return held, held
+    apart = np.diff(distances, axis=1) > tolerance
+    place = np.arange(width)
+    edge = np.ones((n, 1), dtype=bool)
+    first = np.maximum.accumulate(np.where(np.hstack([edge, apart]), place, 0), axis=1)
+    last = np.minimum.accumulate(np.where(np.hstack([apart, edge]), place, width)[:, ::-1], axis=1)[:, ::-1]
+    reached = np.cumsum(held, axis=1)
+    before = np.take_along_axis(reached - held, first, axis=1)
+    return before, np.take_along_axis(reached, last, axis=1) - before
+
+
+def _tie_tolerance(sample: Sample) -> float:
+    """Differences of distances that are rounding: a few last bits of a typical row's length."""
+    rms_length = np.sqrt((sample.engine.row_norms(sample.X) ** 2).mean())
+    return float(64 * np.finfo(sample.X.dtype).eps * rms_length)
 
 
 def _search(sample: Sample, width: int) -> tuple[Any, Any]:

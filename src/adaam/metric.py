@@ -8,7 +8,7 @@ from adaam._typing import FloatMatrix, FloatVector, RowScaling
 from adaam.prepare import scaled_rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # compared by identity, so that estimators can hash it
 class Mahalanobis:
     """The metric d(u, v) = |C (u - v)|, on rows scaled to unit length where the preparation does so.
 

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from adaam._checks import check_number, check_word
 from adaam._typing import Constraint, DiagonalRule, FloatMatrix
-from adaam.affinity.heat import HeatKernel, heat_affinity
+from adaam.affinity.heat import HeatKernel, heat_affinity, resolve_heat
 from adaam.affinity.values import (
     DiagonalAffinity,
     PrunedAffinity,
@@ -55,6 +56,18 @@ class AdaptiveAffinity(BaseEstimator):
         self.diagonal = diagonal
         self.constraint = constraint
 
+    def check(self) -> None:
+        """Raise if a setting is out of range."""
+        for name, pair in (("alphas", self.alphas), ("ranks", self.ranks)):
+            if not (isinstance(pair, tuple | list) and len(pair) == 2):
+                raise ValueError(f"{name}={pair!r} must hold two numbers: intermediate and final.")
+            for value in pair:
+                check_number(name, value, above=0.0)
+        check_number("projection_rank", self.projection_rank, above=0.0)
+        check_word("diagonal", self.diagonal, ("keep", "drop"))
+        check_word("constraint", self.constraint, ("gram", "degrees"))
+        resolve_heat(self.heat).check()
+
 
 class Learned(NamedTuple):
     """The affinity Δ + D that LPP is applied to, and the two pruned affinities it came from."""
@@ -72,7 +85,7 @@ def adaptive_affinity(
     Each further iteration repeats projection and final affinity with the current Δ beside the intermediate one.
     """
     X, engine = sample.X, sample.engine
-    heat = heat_affinity(graph, HeatKernel() if settings.heat is None else settings.heat, sample)
+    heat = heat_affinity(graph, resolve_heat(settings.heat), sample)
     degrees = heat.degrees()
     gram = sample.gram()
     bound = gram if settings.constraint == "gram" else engine.cross(X, X, degrees)

@@ -4,6 +4,7 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array
 from sklearn.base import BaseEstimator
 
+from adaam._checks import check_kind, check_number, check_whole, check_word
 from adaam._typing import BandwidthRule, FloatVector
 from adaam.affinity.learner import NeighborSource
 from adaam.affinity.values import SparseAffinity
@@ -30,6 +31,13 @@ class HeatKernel(BaseEstimator):
         self.rule = rule
         self.power = power
 
+    def check(self) -> None:
+        """Raise if a setting is out of range."""
+        check_number("width", self.width, above=0.0)
+        check_word("rule", self.rule, ("mean", "self-tuning", "fixed"))
+        if self.power not in (1, 2):
+            raise ValueError(f"power={self.power!r} is not known; use 1 or 2.")
+
     def weights(self, graph: NeighborGraph, row_weights: FloatVector) -> FloatVector:
         """Weight of each neighbour entry, in (0, 1]; coincident rows get 1."""
         bandwidth = self.width * _bandwidths(graph, row_weights, self.rule)
@@ -37,6 +45,12 @@ class HeatKernel(BaseEstimator):
             exponent = (graph.distances / bandwidth) ** self.power
         # 0 / 0: all neighbours coincide, and a bandwidth of zero must not separate them.
         return np.asarray(np.exp(-np.where(graph.distances == 0, 0.0, exponent)))
+
+
+def resolve_heat(heat: HeatKernel | None) -> HeatKernel:
+    """Turn the `heat` parameter into settings; None means the paper's kernel."""
+    kernel: HeatKernel = check_kind("heat", HeatKernel() if heat is None else heat, HeatKernel, "a HeatKernel or None")
+    return kernel
 
 
 def _bandwidths(graph: NeighborGraph, row_weights: FloatVector, rule: BandwidthRule) -> FloatVector:
@@ -83,5 +97,6 @@ class KNNAffinity(BaseEstimator):
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> SparseAffinity:
         """Build the graph of the sample."""
-        heat = HeatKernel() if self.heat is None else self.heat
-        return heat_affinity(neighbors(self.n_neighbors), heat, sample)
+        heat = resolve_heat(self.heat)
+        heat.check()
+        return heat_affinity(neighbors(check_whole("n_neighbors", self.n_neighbors)), heat, sample)

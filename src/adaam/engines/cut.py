@@ -1,6 +1,6 @@
 """The exact t-th largest magnitude of PP', found by bracketing and counting instead of sorting n² numbers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,60 +72,70 @@ def exact_cut(pairs: Pairs, t: float) -> float:
     A bracket is guessed from sampled pairs. A pass over all pairs counts what lies above the bracket and keeps the
     values inside it, so the answer is read off exactly; a guess that missed costs another pass, never exactness.
     """
-    floor, ceiling = 0.0, float(pairs.squares().max())  # |p_i . p_j| never exceeds the largest |p|²
-    # Rounding may push a product past the largest square; a little room keeps it inside.
-    ceiling *= 1.0 + 64 * float(np.finfo(pairs.P.dtype).eps)
+    # |p_i . p_j| never exceeds the largest |p|², but for rounding, which the room above it covers.
+    room = (64 + pairs.P.shape[1]) * float(np.finfo(pairs.P.dtype).eps)
+    floor, ceiling = 0.0, float(pairs.squares().max()) * (1.0 + room)
     low, high = guess_bracket(pairs, t) if len(pairs.P) ** 2 > MAX_DISTINCT else (floor, ceiling)
     while True:
-        tally = count_pass(pairs, low, high)
-        exact = tally is not None
-        if tally is None:
-            tally = count_pass(pairs, low, high, np.linspace(low, high, N_BINS + 1)[:-1])
-        assert tally is not None
+        kept = count_values(pairs, low, high)
+        tally = count_bins(pairs, low, high) if kept is None else kept
         if tally.above >= t:
-            floor = low = float(np.nextafter(high, np.inf))
-            high = ceiling
+            low, high = float(np.nextafter(high, np.inf)), ceiling
+            floor = low
         elif tally.above + tally.counts.sum() < t:
             if low <= floor:
                 return 0.0
-            ceiling = high = float(np.nextafter(low, -np.inf))
-            low = floor
-        elif exact:
-            return float(tally.values[tally.reaching(t)])
+            low, high = floor, float(np.nextafter(low, -np.inf))
+            ceiling = high
+        elif kept is not None:
+            return float(kept.values[kept.reaching(t)])
         else:
+            # Two bins wide, so that rounding of the edges cannot push the answer out.
             step = (high - low) / N_BINS
             low = float(tally.values[tally.reaching(t)])
-            floor, ceiling = low, min(high, low + 2 * step)
-            high = ceiling
+            high = min(high, low + 2 * step)
+            floor, ceiling = low, high
 
 
-def count_pass(pairs: Pairs, low: float, high: float, edges: FloatVector | None = None) -> Tally | None:
-    """Count all entries against [low, high]; None when the bracket holds too many distinct values to keep.
-
-    With `edges`, values inside are counted by the bin they fall into and reported as its lower edge.
-    """
-
-    def tally(values: FloatVector, counts: FloatVector) -> Tally:
-        inside = (values >= low) & (values <= high)
-        above = float(counts[values > high].sum())
-        values, counts = values[inside], counts[inside]
-        if edges is None:
-            return merged([Tally(above, values, counts)])
-        bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 1)
-        return Tally(above, edges, np.bincount(bins, counts, len(edges)))
+def tallies(pairs: Pairs, low: float, tally: Callable[[FloatVector, FloatVector], Tally]) -> Iterator[Tally]:
+    """Pass over all entries: the diagonal, then the row blocks in order, each tallied by the thread that made it."""
+    yield tally(pairs.squares(), pairs.diagonal)
 
     def row_tally(rows: slice) -> Tally:
         found = list(pairs.at_least(low, rows))
         return tally(np.concatenate([v for v, _ in found]), np.concatenate([c for _, c in found]))
 
-    parts = [tally(pairs.squares(), pairs.diagonal)]
-    for part in ordered_map(row_tally, row_blocks(len(pairs.P), pairs.tile_rows)):
+    yield from ordered_map(row_tally, row_blocks(len(pairs.P), pairs.tile_rows))
+
+
+def count_values(pairs: Pairs, low: float, high: float) -> Tally | None:
+    """Count all entries against [low, high], value by value; None when it holds too many distinct ones to keep."""
+
+    def tally(values: FloatVector, counts: FloatVector) -> Tally:
+        inside = (values >= low) & (values <= high)
+        return merged([Tally(float(counts[values > high].sum()), values[inside], counts[inside])])
+
+    parts: list[Tally] = []
+    for part in tallies(pairs, low, tally):
         parts.append(part)
         if sum(len(part.values) for part in parts) > MAX_DISTINCT:
             parts = [merged(parts)]
             if len(parts[0].values) > MAX_DISTINCT // 2:
                 return None
     return merged(parts)
+
+
+def count_bins(pairs: Pairs, low: float, high: float) -> Tally:
+    """Count all entries against [low, high], by bins that are reported as their lower edges."""
+    edges = np.linspace(low, high, N_BINS + 1)[:-1]
+
+    def tally(values: FloatVector, counts: FloatVector) -> Tally:
+        inside = (values >= low) & (values <= high)
+        bins = np.searchsorted(edges, values[inside], side="right") - 1
+        return Tally(float(counts[values > high].sum()), edges, np.bincount(bins, counts[inside], len(edges)))
+
+    parts = list(tallies(pairs, low, tally))
+    return Tally(sum(part.above for part in parts), edges, np.sum([part.counts for part in parts], axis=0))
 
 
 def guess_bracket(pairs: Pairs, t: float) -> tuple[float, float]:

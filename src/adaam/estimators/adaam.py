@@ -4,8 +4,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from adaam._checks import check_kind, check_number, check_whole, check_word
-from adaam.affinity import AdaptiveAffinity, HeatKernel, adaptive_affinity
+from adaam._checks import check_kind, check_whole
+from adaam.affinity import AdaptiveAffinity, adaptive_affinity
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.fitting import (
     check_components,
@@ -166,23 +166,5 @@ class AdaAM(LinearMetric):
         settings: AdaptiveAffinity = check_kind(
             "affinity", self.affinity, AdaptiveAffinity, "an AdaptiveAffinity or None"
         )
-        for name, pair in (("alphas", settings.alphas), ("ranks", settings.ranks)):
-            if not (isinstance(pair, tuple | list) and len(pair) == 2):
-                raise ValueError(f"{name}={pair!r} must hold two numbers: intermediate and final.")
-            for value in pair:
-                check_number(name, value, above=0.0)
-        check_number("projection_rank", settings.projection_rank, above=0.0)
-        check_word("diagonal", settings.diagonal, ("keep", "drop"))
-        check_word("constraint", settings.constraint, ("gram", "degrees"))
-        check_heat(settings.heat)
+        settings.check()
         return settings
-
-
-def check_heat(heat: HeatKernel | None) -> None:
-    """Check the settings of a heat kernel."""
-    if heat is not None:
-        check_kind("heat", heat, HeatKernel, "a HeatKernel or None")
-        check_number("width", heat.width, above=0.0)
-        check_word("rule", heat.rule, ("mean", "self-tuning", "fixed"))
-        if heat.power not in (1, 2):
-            raise ValueError(f"power={heat.power!r} is not known; use 1 or 2.")

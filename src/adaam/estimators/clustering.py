@@ -92,7 +92,8 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         X = self._rows(X, reset=True)
         learner = AdaAM(n_clusters) if self.learner is None else clone(self.learner)
-        self.metric_ = learner.fit(X, sample_weight=sample_weight, neighbors=neighbors)
+        given = {"sample_weight": sample_weight, "neighbors": neighbors}
+        self.metric_ = learner.fit(X, **{name: value for name, value in given.items() if value is not None})
         for name in _SHARED:
             setattr(self, name, getattr(self.metric_, name))
 

@@ -1,1 +1,1 @@
-"""To come."""
+"""Reports: pictures and pages made from results, never from fitting."""

@@ -1,0 +1,77 @@
+"""Estimators and settings as JSON data with arrays beside it, and back, for classes of this library alone."""
+
+import re
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+import adaam.affinity
+import adaam.estimators
+from adaam.engines import CPUEngine
+from adaam.prepare import Preparation
+
+Arrays: TypeAlias = dict[str, Any]
+
+FITTED = re.compile(r"[a-z][a-z0-9_]*_")
+
+
+def known_classes() -> dict[str, type]:
+    """The only classes a model file can name."""
+    public = [getattr(module, name) for module in (adaam.affinity, adaam.estimators) for name in module.__all__]
+    settings = [cls for cls in public if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
+    return {cls.__name__: cls for cls in [*settings, Preparation, CPUEngine]}
+
+
+def encoded(value: Any, arrays: Arrays, path: str) -> Any:
+    """Turn a value into JSON data; arrays go into `arrays` under their path."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        arrays[path] = value
+        return {"array": path}
+    if isinstance(value, np.ndarray | tuple | list):
+        kind = "tuple" if isinstance(value, tuple) else "names" if isinstance(value, np.ndarray) else "list"
+        return {kind: [encoded(item, arrays, f"{path}.{i}") for i, item in enumerate(value)]}
+    if isinstance(value, CPUEngine):
+        return {"class": "CPUEngine", "params": {"tile_bytes": value.tile_bytes}, "fitted": {}}
+    name = type(value).__name__
+    if known_classes().get(name) is not type(value):
+        raise TypeError(
+            f"{path.replace('model.', '', 1)}={value!r} is a {name}, which a model file cannot hold as data. "
+            "Use joblib.dump for models with parts of your own."
+        )
+    params: dict[str, Any] = value.get_params(deep=False)  # type: ignore[attr-defined]
+    fitted = {key: item for key, item in vars(value).items() if FITTED.fullmatch(key) and key not in params}
+    return {
+        "class": name,
+        "params": {key: encoded(item, arrays, f"{path}.{key}") for key, item in params.items()},
+        "fitted": {key: encoded(item, arrays, f"{path}.{key}") for key, item in fitted.items()},
+    }
+
+
+def decoded(data: Any, arrays: Arrays) -> Any:
+    """Turn JSON data and arrays back into the value."""
+    if not isinstance(data, dict):
+        return data
+    if "array" in data:
+        return arrays[data["array"]]
+    for kind, make in (("tuple", tuple), ("list", list), ("names", _names)):
+        if kind in data:
+            return make(decoded(item, arrays) for item in data[kind])
+    cls = known_classes().get(data["class"])
+    if cls is None:
+        raise ValueError(f"unknown class {data['class']!r}")
+    value = cls(**{key: decoded(item, arrays) for key, item in data["params"].items()})
+    for key, item in data["fitted"].items():
+        if not FITTED.fullmatch(key):
+            raise ValueError(f"unexpected attribute {key!r}")
+        setattr(value, key, decoded(item, arrays))
+    return value
+
+
+def _names(items: Any) -> Any:
+    """Feature names, as scikit-learn keeps them."""
+    return np.array(list(items), dtype=object)

@@ -1,0 +1,115 @@
+"""Pictures; the only module that imports matplotlib."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+
+from adaam._typing import FloatMatrix, IntVector
+from adaam.files import atomic_file
+
+MAX_POINTS = 20_000  # more would hide one another
+IMAGES_PER_CLUSTER = 12
+FORMATS = (".png", ".pdf", ".svg")
+
+
+def check_drawable(target: str) -> None:
+    """Raise if the picture could not be drawn."""
+    if Path(target).suffix.lower() not in FORMATS:
+        raise ValueError(f"{target}: pictures are {', '.join(FORMATS)}.")
+    _figure(1, 1)
+
+
+def _figure(width: float, height: float) -> Any:
+    """Return a figure bound to no window system and no global state."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("Pictures need matplotlib. Install it with: pip install adaam[plot]") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def draw_clusters(
+    X: FloatMatrix,
+    Z: FloatMatrix,
+    labels: IntVector,
+    centers: FloatMatrix,
+    image_shape: tuple[int, int] | None,
+    target: str,
+) -> None:
+    """Draw mapped rows by cluster and, for rows that are images, the ones nearest to each centre.
+
+    Parameters
+    ----------
+    X, Z : arrays of shape (n, d) and (n, m)
+        Rows before and after the map.
+    labels : array of shape (n,)
+        Cluster of each row.
+    centers : array of shape (c, m)
+        Centre of each cluster.
+    image_shape : tuple of two ints or None
+        Shape of the image a row draws.
+    target : str
+        File to write: .png, .pdf or .svg.
+    """
+    from matplotlib import colormaps
+
+    n_clusters = len(centers)
+    figure = _figure(13 if image_shape else 7, 6.5)
+    left, *right = figure.subfigures(1, 2, width_ratios=[1, 1]) if image_shape else [figure]
+    palette = colormaps["tab20"](np.arange(n_clusters) % 20)
+    _draw_scatter(left.subplots(), Z, labels, centers, palette)
+    if image_shape:
+        _draw_images(right[0], X, Z, labels, centers, palette, image_shape)
+    with atomic_file(target) as stream:
+        figure.savefig(stream, format=Path(target).suffix[1:].lower(), dpi=130)
+
+
+def _draw_scatter(axes: Any, Z: FloatMatrix, labels: IntVector, centers: FloatMatrix, palette: Any) -> None:
+    shown = np.random.default_rng(0).permutation(len(Z))[:MAX_POINTS]
+    plane = PCA(min(2, Z.shape[1])).fit(centers if len(centers) > 2 else Z)
+    points = plane.transform(Z[shown])
+    if points.shape[1] == 1:
+        points = np.column_stack([points, np.zeros(len(points))])
+    axes.scatter(*points.T, c=palette[labels[shown]], s=60 / np.log10(len(shown) + 10), alpha=0.7, linewidths=0)
+    for cluster in range(len(centers)):
+        members = points[labels[shown] == cluster]
+        if len(members):
+            box = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": palette[cluster], "lw": 1.5}
+            axes.annotate(str(cluster), np.median(members, axis=0), ha="center", va="center", fontsize=9, bbox=box)
+    axes.set(title=f"{len(Z)} rows in the learned metric", xticks=[], yticks=[])
+    axes.set_xlabel("the plane in which the cluster centres spread most", fontsize=9)
+
+
+def _draw_images(
+    figure: Any,
+    X: FloatMatrix,
+    Z: FloatMatrix,
+    labels: IntVector,
+    centers: FloatMatrix,
+    palette: Any,
+    image_shape: tuple[int, int],
+) -> None:
+    grid = figure.subplots(len(centers), IMAGES_PER_CLUSTER, squeeze=False)
+    figure.suptitle("rows of each cluster, from its centre (left) outwards", fontsize=11)
+    distances = np.linalg.norm(Z - centers[labels], axis=1)
+    for cluster, row in enumerate(grid):
+        members = np.flatnonzero(labels == cluster)
+        # Evenly spread over the cluster's radius, so that the picture shows its doubtful members too.
+        ranked = members[np.argsort(distances[members])]
+        chosen = ranked[np.linspace(0, len(ranked) - 1, min(len(ranked), IMAGES_PER_CLUSTER)).astype(int)]
+        for place, axes in enumerate(row):
+            axes.set_axis_off()
+            if place < len(chosen):
+                axes.imshow(np.asarray(X[chosen[place]]).reshape(image_shape), cmap="gray_r")
+        row[0].text(
+            -0.35,
+            0.5,
+            str(cluster),
+            transform=row[0].transAxes,
+            ha="right",
+            va="center",
+            fontsize=9,
+            bbox={"boxstyle": "round,pad=0.25", "fc": "white", "ec": palette[cluster], "lw": 1.5},
+        )

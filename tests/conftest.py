@@ -1,0 +1,27 @@
+"""Shared data makers."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def paper_data():
+    """Loader of the paper's data sets; skips where they are not at hand."""
+    folder = os.environ.get("ADAAM_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("ADAAM_DATA names no folder with the paper's data sets")
+
+    def load_set(name, rows=None):
+        with np.load(Path(folder) / f"{name}.npz") as archive:
+            X, y = archive["X"][:rows].astype(np.float64), archive["y"][:rows]
+        return X, y, len(np.unique(y))
+
+    return load_set

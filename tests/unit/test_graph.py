@@ -1,0 +1,122 @@
+import numpy as np
+import oracles
+import pytest
+from sklearn.neighbors import KNeighborsTransformer, NearestNeighbors, kneighbors_graph
+
+from adaam import DisconnectedGraphWarning
+from adaam.engines import CPUEngine
+from adaam.graph import given_graph, neighbor_graph, warn_if_disconnected
+from adaam.sample import Sample
+
+
+def sample(X, weights=None):
+    return Sample(X, np.ones(len(X)) if weights is None else np.asarray(weights, float), CPUEngine())
+
+
+def test_neighbours_equal_the_oracles(rng):
+    X = rng.standard_normal((50, 4))
+    graph = neighbor_graph(sample(X), 5)
+    indices, distances = oracles.neighbors(X, 5)
+    np.testing.assert_array_equal(graph.indices.reshape(50, 5), indices)
+    np.testing.assert_allclose(graph.distances.reshape(50, 5), distances, rtol=1e-12)
+    assert (graph.shares == 1).all()
+    assert (graph.copies == 0).all()
+
+
+def test_coincident_rows_are_at_distance_zero(rng):
+    # The expanded square |x|² - 2xy + |y|² puts copies at about 1e-7 of their length.
+    X = np.repeat(rng.standard_normal((5, 30)) * 1e3, 3, axis=0)
+    graph = neighbor_graph(sample(X), 2)
+    np.testing.assert_array_equal(graph.distances, 0.0)
+
+
+def test_copies_fill_a_neighbourhood_and_the_last_place_is_shared():
+    # Row 0 stands for 2 rows: 1 copy of its own, then 2 of the 4 rows at distance 1, none of those at 10.
+    graph = neighbor_graph(sample(np.array([[0.0], [1.0], [10.0]]), [2, 4, 1]), 3)
+    np.testing.assert_array_equal(graph.copies, [1, 3, 0])
+    first = slice(graph.starts[0], graph.starts[1])
+    np.testing.assert_array_equal(graph.indices[first], [1])
+    np.testing.assert_array_equal(graph.shares[first], [0.5])
+    assert graph.starts[2] == graph.starts[1], "row 1 is filled by its own copies"
+    np.testing.assert_array_equal(graph.shares[graph.starts[2] :], [0.75])
+
+
+def test_light_rows_widen_the_search_until_the_neighbourhood_is_full():
+    X = np.arange(10.0)[:, None]
+    graph = neighbor_graph(sample(X, np.full(10, 0.5)), 2)
+    np.testing.assert_allclose(np.bincount(graph.rows(), graph.shares * 0.5), 2.0)
+
+
+def test_rows_tied_at_the_last_place_share_it():
+    # Rows 1 and 2 are equally far from row 0: each takes half of its one place.
+    graph = neighbor_graph(sample(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [5.0, 5.0]])), 1)
+    first = slice(graph.starts[0], graph.starts[1])
+    assert set(graph.indices[first]) == {1, 2}
+    np.testing.assert_array_equal(graph.shares[first], 0.5)
+
+
+def test_ties_are_shared_alike_in_any_order_of_rows(rng):
+    X = rng.integers(0, 3, size=(40, 3)).astype(float)
+    X = np.unique(X, axis=0)
+    order = rng.permutation(len(X))
+
+    def dense(rows):
+        graph = neighbor_graph(sample(rows), 3)
+        shares = np.zeros((len(rows), len(rows)))
+        shares[graph.rows(), graph.indices] = graph.shares
+        return shares
+
+    shares = dense(X)
+    np.testing.assert_allclose(shares.sum(axis=1), 3.0)
+    np.testing.assert_allclose(dense(X[order]), shares[np.ix_(order, order)], atol=1e-12)
+
+
+def test_mean_distance_counts_copies(rng):
+    X = rng.standard_normal((12, 3))
+    weights = rng.integers(1, 4, size=12)
+    merged = neighbor_graph(sample(X, weights), 4)
+    repeated = neighbor_graph(sample(np.repeat(X, weights, axis=0)), 4)
+    expected = repeated.mean_distance(np.ones(weights.sum()))
+    assert merged.mean_distance(weights.astype(float)) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("form", ["tuple", "csr", "transformer", "fitted"])
+def test_every_form_of_a_given_graph_is_the_same_graph(form, rng):
+    X = rng.standard_normal((40, 3))
+    found = neighbor_graph(sample(X), 4)
+    distances, indices = NearestNeighbors(n_neighbors=4).fit(X).kneighbors()
+    given = {
+        "tuple": (indices, distances),
+        "csr": kneighbors_graph(X, 4, mode="distance"),
+        "transformer": KNeighborsTransformer(n_neighbors=4).fit_transform(X),  # holds self entries
+        "fitted": NearestNeighbors(n_neighbors=9).fit(X),
+    }[form]
+    graph = given_graph(given, 40, 4)
+    np.testing.assert_array_equal(graph.starts, found.starts)
+    np.testing.assert_array_equal(graph.indices, found.indices)
+    np.testing.assert_allclose(graph.distances, found.distances, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ((np.zeros((3, 1), int), np.zeros((3, 2))), ValueError, "both must be"),
+        ((np.full((3, 1), -1), np.zeros((3, 1))), ValueError, "names row -1"),
+        ((np.full((3, 1), 3), np.zeros((3, 1))), ValueError, "names row 3"),
+        ((np.zeros((3, 1)), np.zeros((3, 1))), TypeError, "must be integers"),
+        ((np.zeros((3, 1), int), np.full((3, 1), np.nan)), ValueError, "not finite"),
+        ((np.zeros((3, 1), int), np.full((3, 1), -1.0)), ValueError, "negative"),
+        ("graph", TypeError, "is not a neighbour graph"),
+        (kneighbors_graph(np.eye(4), 1), ValueError, "shape"),
+        (NearestNeighbors().fit(np.eye(7)), ValueError, "fitted on 7 rows"),
+    ],
+)
+def test_a_bad_graph_is_refused_with_its_fault(given, error, message):
+    with pytest.raises(error, match=message):
+        given_graph(given, 3, 1)
+
+
+def test_disconnected_pieces_are_counted_and_named(rng):
+    X = np.vstack([rng.standard_normal((7, 2)), rng.standard_normal((4, 2)) + 100])
+    with pytest.warns(DisconnectedGraphWarning, match="2 pieces of 7, 4 distinct rows"):
+        assert warn_if_disconnected(neighbor_graph(sample(X), 3)) == 2

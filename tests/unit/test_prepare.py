@@ -1,0 +1,108 @@
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given, settings
+from scipy.linalg import subspace_angles
+from scipy.sparse import csr_array
+from strategies import clouds
+
+from adaam import ZeroRowWarning
+from adaam.engines import CPUEngine
+from adaam.prepare import FULL_SPECTRUM_LIMIT, Preparation, fit_preparation
+
+ENGINE = CPUEngine()
+
+
+def prepared(X, **settings):
+    mapping = fit_preparation(X, np.ones(X.shape[0]), Preparation(**settings), ENGINE)
+    return mapping, mapping.apply(X, ENGINE)
+
+
+@pytest.mark.parametrize("row_scaling", ["unit", "none"])
+@pytest.mark.parametrize("shape", [(60, 8), (12, 30), (25, 25)])
+def test_prepared_rows_equal_the_oracles_up_to_signs(shape, row_scaling, rng):
+    X = rng.standard_normal(shape) + 3.0
+    _, Z = prepared(X, row_scaling=row_scaling, keep=0.9)
+    expected, _, _ = oracles.prepare(X, row_scaling=row_scaling, variance=0.9)
+    assert Z.shape == expected.shape
+    np.testing.assert_allclose(Z @ Z.T, expected @ expected.T, atol=1e-10)
+
+
+@settings(deadline=None, max_examples=40)
+@given(clouds())
+def test_keeping_everything_keeps_distances(X):
+    mapping, Z = prepared(X, row_scaling="none", keep=1.0)
+    centred = X - X.mean(axis=0)
+    scale = np.abs(centred @ centred.T).max()
+    np.testing.assert_allclose(Z @ Z.T, centred @ centred.T, atol=1e-9 * scale)
+    # Squared singular values below 1e-12 of the largest count as zero: no more directions than the rank.
+    assert Z.shape[1] <= np.linalg.matrix_rank(centred)
+
+
+def test_sparse_rows_prepare_like_dense_ones(rng):
+    for shape in ((80, 10), (10, 40)):
+        X = np.where(rng.random(shape) < 0.4, rng.random(shape), 0.0)
+        X[:, 0] += 0.1
+        dense, sparse = prepared(X)[1], prepared(csr_array(X))[1]
+        np.testing.assert_allclose(dense @ dense.T, sparse @ sparse.T, atol=1e-12)
+
+
+def test_a_large_offset_does_not_swamp_the_spread(rng):
+    X = rng.standard_normal((50, 3))
+    near, far = prepared(X, row_scaling="none")[1], prepared(X + 1e6, row_scaling="none")[1]
+    np.testing.assert_allclose(near @ near.T, far @ far.T, atol=1e-8)
+
+
+def test_weights_count_as_copies(rng):
+    X = rng.standard_normal((20, 5))
+    weights = rng.integers(1, 4, size=20)
+    for rows in (X, X[:4]):
+        w = weights[: len(rows)]
+        weighted = fit_preparation(rows, w.astype(float), Preparation(), ENGINE)
+        repeated = fit_preparation(np.repeat(rows, w, axis=0), np.ones(w.sum()), Preparation(), ENGINE)
+        np.testing.assert_allclose(weighted.mean, repeated.mean, atol=1e-14)
+        assert subspace_angles(weighted.components.T, repeated.components.T).max() < 1e-7
+
+
+def test_a_number_of_components_is_kept_as_asked(rng):
+    assert prepared(rng.standard_normal((40, 9)), keep=4)[1].shape == (40, 4)
+
+
+def test_truncated_spectrum_agrees_with_the_full_one(rng, monkeypatch):
+    X = csr_array(np.where(rng.random((300, 60)) < 0.2, rng.random((300, 60)), 0.0))
+    X = csr_array(X + csr_array(np.outer(np.ones(300), [0.1] + [0.0] * 59)))
+    full, _ = prepared(X, keep=5)
+    monkeypatch.setattr("adaam.prepare.FULL_SPECTRUM_LIMIT", 20)
+    lanczos, _ = prepared(X, keep=5)
+    assert subspace_angles(full.components.T, lanczos.components.T).max() < 1e-6
+
+
+def test_a_share_of_a_spectrum_out_of_reach_names_the_way_out(monkeypatch, rng):
+    assert FULL_SPECTRUM_LIMIT > 10_000
+    monkeypatch.setattr("adaam.prepare.FULL_SPECTRUM_LIMIT", 5)
+    with pytest.raises(ValueError, match=r"keep=0.99 .* Use Preparation\(keep=200\)"):
+        prepared(rng.standard_normal((10, 8)))
+
+
+def test_zero_rows_stay_zero_with_a_warning(rng):
+    X = rng.standard_normal((10, 4))
+    X[3] = 0.0
+    with pytest.warns(ZeroRowWarning, match=r"1 distinct row\(s\)"):
+        mapping, Z = prepared(X)
+    np.testing.assert_allclose(Z[3], -mapping.mean @ mapping.components.T, atol=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-320, 1e200, 1e308])
+def test_extreme_lengths_stay_finite(scale, rng):
+    X = rng.standard_normal((10, 4))
+    X[0] *= scale
+    with np.errstate(under="ignore"):
+        _, Z = prepared(X)
+    assert np.isfinite(Z).all()
+
+
+@pytest.mark.parametrize("row_scaling", ["unit", "none"])
+def test_equal_rows_are_refused(row_scaling):
+    X = np.full((6, 3), 0.1) * (np.arange(1, 7)[:, None] if row_scaling == "unit" else 1.0)
+    with pytest.raises(ValueError, match="equal after preparation"):
+        prepared(X, row_scaling=row_scaling)
