@@ -85,7 +85,7 @@ def adaptive_affinity(
     k,
     *,
     alphas=(2.5, 5.0),
-    ranks=(1.0, 1.0),
+    rank=1.0,
     projection_rank=1.0,
     factor=10.0,
     diagonal="keep",
@@ -96,13 +96,13 @@ def adaptive_affinity(
     n = len(X)
     W = heat_weights(X, k, factor=factor)
     D = np.diag(W.sum(axis=1))
-    P = left_vectors(X, round(ranks[0] * c))
+    P = left_vectors(X, round(rank * c))
     first = prune(P @ P.T, int(n * n / (alphas[0] * c)), diagonal=diagonal)
     total = laplacian(W) + laplacian(first)
     bound = X.T @ X if constraint == "gram" else X.T @ D @ X
     for _ in range(n_iter):
         _, A = smallest(X.T @ total @ X, bound, round(projection_rank * c))
-        P = left_vectors(X @ A, round(ranks[1] * c))
+        P = left_vectors(X @ A, A.shape[1])
         delta = prune(P @ P.T, int(n * n / (alphas[1] * c)), diagonal=diagonal)
         total = laplacian(W) + laplacian(first) + laplacian(delta)
     return delta + D
@@ -111,7 +111,7 @@ def adaptive_affinity(
 def adaam(X, c, *, k=None, preparation="unit", m=None, **options):
     """Components (m x d) and mean of the whole method on raw rows."""
     if preparation == "linear":
-        options = {"ranks": (2.0, 1.0), "constraint": "degrees", "diagonal": "drop"} | options
+        options = {"rank": 2.0, "constraint": "degrees", "diagonal": "drop"} | options
         Z, mean, basis = prepare(X, row_scaling="none", variance=0.98)
     else:
         Z, mean, basis = prepare(X)

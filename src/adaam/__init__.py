@@ -2,20 +2,34 @@
 
 from adaam import scores
 from adaam._version import __version__
-from adaam.affinity import AdaptiveAffinity, HeatKernel, KNNAffinity
-from adaam.engines import CPUEngine
-from adaam.estimators import LPP, AdaAM, AdaAMClustering
+from adaam.affinity import (
+    AdaptiveAffinity,
+    ConsensusAffinity,
+    DominantAffinity,
+    ForestAffinity,
+    HeatKernel,
+    KNNAffinity,
+)
+from adaam.engines import CPUEngine, GPUEngine
+from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering
 from adaam.graph import DisconnectedGraphWarning
 from adaam.prepare import Preparation, ZeroRowWarning
 from adaam.storage import ModelFileError, load, save
 
 __all__ = [
+    "CAN",
     "LPP",
+    "LSC",
+    "PCAN",
     "AdaAM",
     "AdaAMClustering",
     "AdaptiveAffinity",
     "CPUEngine",
+    "ConsensusAffinity",
     "DisconnectedGraphWarning",
+    "DominantAffinity",
+    "ForestAffinity",
+    "GPUEngine",
     "HeatKernel",
     "KNNAffinity",
     "ModelFileError",

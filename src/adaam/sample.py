@@ -1,14 +1,13 @@
 """The rows a fit sees: a multiset of distinct rows, each with the number of rows it stands for."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 
 import numpy as np
-from scipy.sparse import issparse
 
 from adaam._typing import FloatVector, IntVector, Tall
-from adaam.engines import Engine
+from adaam.engines import CPUEngine, Engine
+
+HOST = CPUEngine()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ class Sample:
         return self.engine.cross(self.X, self.X, self.weights)
 
 
-def distinct_rows(X: Tall, weights: FloatVector) -> tuple[IntVector, FloatVector]:
+def distinct_rows(X: Tall, weights: FloatVector, engine: Engine = HOST) -> tuple[IntVector, FloatVector]:
     """Merge equal rows and drop those of weight zero.
 
     Fitting on the distinct rows with their weights is what makes a row of weight w the same as w equal rows, and what
@@ -42,22 +41,6 @@ def distinct_rows(X: Tall, weights: FloatVector) -> tuple[IntVector, FloatVector
     weights : array of shape (n_distinct,)
         Total weight of each kind, positive.
     """
-    first_seen: dict[bytes, int] = {}
-    owner = np.arange(X.shape[0])
-    for i, row in enumerate(_row_bytes(X)):
-        if weights[i] > 0:
-            owner[i] = first_seen.setdefault(blake2b(row, digest_size=16).digest(), i)
-    totals = np.bincount(owner, weights, X.shape[0])
+    totals = np.bincount(engine.first_equal(X), weights, X.shape[0])
     indices = np.flatnonzero(totals > 0)
     return indices, totals[indices]
-
-
-def _row_bytes(X: Tall) -> Iterator[bytes | memoryview]:
-    """Yield the content of each row; equal rows yield equal bytes, negative zeros included."""
-    if issparse(X):
-        for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
-            filled = X.data[start:stop] != 0
-            yield X.indices[start:stop][filled].tobytes() + X.data[start:stop][filled].tobytes()
-    else:
-        for row in X:
-            yield (row + 0.0).data  # adding zero turns -0.0 into 0.0

@@ -40,13 +40,13 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.datasets import load_digits
     >>> from adaam import AdaAM, load, save
-    >>> X, _ = load_iris(return_X_y=True)
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "iris.adaam"
-    >>> save(AdaAM(3, preparation="linear").fit(X), path)
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "digits.adaam"
+    >>> save(AdaAM(10).fit(X), path)
     >>> load(path).transform(X[:1]).shape
-    (1, 3)
+    (1, 10)
     """
     check_is_fitted(model)
     arrays: Arrays = {}

@@ -2,14 +2,15 @@
 
 import warnings
 
-import adaam
 import numpy as np
 import pytest
-from adaam import LPP, AdaAM, AdaAMClustering, AdaptiveAffinity, HeatKernel, KNNAffinity, Preparation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.base import clone
+
+import adaam
+from adaam import LPP, AdaAM, AdaAMClustering, AdaptiveAffinity, HeatKernel, KNNAffinity, Preparation
 from strategies import clouds
 
 X = np.random.default_rng(0).standard_normal((30, 4))
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning"
         (AdaAM(3, preparation=Preparation(row_scaling="max")), "row_scaling='max' is not known"),
         (AdaAM(3, affinity=AdaptiveAffinity(alphas=(1, 0))), "alphas=0 is out of range"),
         (AdaAM(3, affinity=AdaptiveAffinity(alphas=2.5)), "alphas=2.5 must hold two numbers"),
-        (AdaAM(3, affinity=AdaptiveAffinity(ranks=(1, "c"))), "ranks='c' is a str"),
+        (AdaAM(3, affinity=AdaptiveAffinity(rank="c")), "rank='c' is a str"),
         (AdaAM(3, affinity=AdaptiveAffinity(diagonal="no")), "diagonal='no' is not known"),
         (AdaAM(3, affinity=AdaptiveAffinity(constraint="I")), "constraint='I' is not known"),
         (AdaAM(3, affinity=AdaptiveAffinity(heat=HeatKernel(width=-1))), "width=-1 is out of range"),

@@ -3,17 +3,18 @@
 import inspect
 import pickle
 
-import adaam
 import joblib
 import numpy as np
 import pytest
-from adaam import LPP, AdaAM, AdaAMClustering, Preparation
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-ESTIMATORS = [AdaAM(), AdaAM(preparation="linear"), LPP(), AdaAMClustering()]
+import adaam
+from adaam import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering, Preparation
+
+ESTIMATORS = [AdaAM(), AdaAM(preparation="linear"), LPP(), AdaAMClustering(), PCAN(), CAN(), LSC()]
 
 # The checks use tiny and sparse random rows, where these warnings are right and expected.
 quiet = [
@@ -23,7 +24,8 @@ quiet = [
 pytestmark = quiet
 
 
-@pytest.mark.filterwarnings("ignore:Number of distinct clusters:sklearn.exceptions.ConvergenceWarning")
+# Tiny noise has no eight clusters to find.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_contract(estimator, check):

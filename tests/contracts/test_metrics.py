@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from adaam import LPP, AdaAM, AdaAMClustering
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.neighbors import NearestNeighbors
+
+from adaam import LPP, AdaAM, AdaAMClustering
 
 LEARNERS = [AdaAM(3), AdaAM(3, preparation="linear"), LPP(2), AdaAMClustering(3)]
 

@@ -1,13 +1,14 @@
 """What must not change the learned distances."""
 
 import numpy as np
-import oracles
 import pytest
-from adaam import LPP, AdaAM, CPUEngine
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
+
+import oracles
+from adaam import LPP, AdaAM, CPUEngine
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 

@@ -1,11 +1,11 @@
 """Every affinity value against its dense form."""
 
 import numpy as np
-import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracles
 from adaam import HeatKernel
 from adaam.affinity import (
     DiagonalAffinity,
@@ -52,9 +52,7 @@ def test_degrees_and_grams_equal_their_dense_forms(rng):
     for affinity, dense in cases(rng):
         np.testing.assert_allclose(affinity.degrees(), dense.sum(axis=1), atol=1e-12)
         np.testing.assert_allclose(affinity.gram(X), X.T @ dense @ X, atol=1e-11)
-        np.testing.assert_allclose(
-            laplacian_gram(affinity, X, ENGINE), X.T @ oracles.laplacian(dense) @ X, atol=1e-11
-        )
+        np.testing.assert_allclose(laplacian_gram(affinity, X, ENGINE), X.T @ oracles.laplacian(dense) @ X, atol=1e-11)
 
 
 def test_heat_affinity_is_symmetric_non_negative_with_zero_diagonal(rng):

@@ -1,9 +1,9 @@
 import numpy as np
-import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracles
 from adaam.engines import cut as cut_module
 from adaam.engines.cpu import CPUEngine
 from adaam.engines.cut import Pairs, exact_cut

@@ -1,8 +1,8 @@
 import numpy as np
-import oracles
 import pytest
 from sklearn.neighbors import KNeighborsTransformer, NearestNeighbors, kneighbors_graph
 
+import oracles
 from adaam import DisconnectedGraphWarning
 from adaam.engines import CPUEngine
 from adaam.graph import given_graph, neighbor_graph, warn_if_disconnected

@@ -1,14 +1,14 @@
 import numpy as np
-import oracles
 import pytest
 from hypothesis import given, settings
 from scipy.linalg import subspace_angles
 from scipy.sparse import csr_array
-from strategies import clouds
 
+import oracles
 from adaam import ZeroRowWarning
 from adaam.engines import CPUEngine
 from adaam.prepare import FULL_SPECTRUM_LIMIT, Preparation, fit_preparation
+from strategies import clouds
 
 ENGINE = CPUEngine()
 

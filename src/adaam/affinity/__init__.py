@@ -1,6 +1,9 @@
 """Affinities: values with `degrees()` and `gram(X)`, and the learners that make them."""
 
 from adaam.affinity.adaptive import AdaptiveAffinity, adaptive_affinity
+from adaam.affinity.consensus import ConsensusAffinity
+from adaam.affinity.dominant import DominantAffinity, DominantNeighborhoods
+from adaam.affinity.forest import ForestAffinity
 from adaam.affinity.heat import HeatKernel, KNNAffinity, heat_affinity
 from adaam.affinity.learner import AffinityLearner, NeighborSource
 from adaam.affinity.values import (
@@ -17,7 +20,11 @@ __all__ = [
     "AdaptiveAffinity",
     "Affinity",
     "AffinityLearner",
+    "ConsensusAffinity",
     "DiagonalAffinity",
+    "DominantAffinity",
+    "DominantNeighborhoods",
+    "ForestAffinity",
     "HeatKernel",
     "KNNAffinity",
     "NeighborSource",

@@ -28,10 +28,11 @@ class AdaptiveAffinity(BaseEstimator):
     alphas : tuple of two floats, default=(2.5, 5.0)
         Δ keeps the floor(n² / (alpha c)) entries of largest magnitude, first in the intermediate, then in the final
         affinity.
-    ranks : tuple of two floats, default=(1.0, 1.0)
-        Columns of P in the intermediate and in the final affinity, as multiples of the number of clusters.
+    rank : float, default=1.0
+        Columns of P in the intermediate affinity, as a multiple of the number of clusters.
     projection_rank : float, default=1.0
-        Columns of the projection between the two, as a multiple of the number of clusters.
+        Columns of the projection between the two, and so of P in the final affinity, as a multiple of the number of
+        clusters. (Projected rows have singular values that are all equal, so no fewer of them could be told apart.)
     heat : HeatKernel, default=None
         Weights of the neighbour graph; None means `HeatKernel()`.
     diagonal : {"keep", "drop"}, default="keep"
@@ -43,14 +44,14 @@ class AdaptiveAffinity(BaseEstimator):
     def __init__(
         self,
         alphas: tuple[float, float] = (2.5, 5.0),
-        ranks: tuple[float, float] = (1.0, 1.0),
+        rank: float = 1.0,
         projection_rank: float = 1.0,
         heat: HeatKernel | None = None,
         diagonal: DiagonalRule = "keep",
         constraint: Constraint = "gram",
     ) -> None:
         self.alphas = alphas
-        self.ranks = ranks
+        self.rank = rank
         self.projection_rank = projection_rank
         self.heat = heat
         self.diagonal = diagonal
@@ -58,11 +59,11 @@ class AdaptiveAffinity(BaseEstimator):
 
     def check(self) -> None:
         """Raise if a setting is out of range."""
-        for name, pair in (("alphas", self.alphas), ("ranks", self.ranks)):
-            if not (isinstance(pair, tuple | list) and len(pair) == 2):
-                raise ValueError(f"{name}={pair!r} must hold two numbers: intermediate and final.")
-            for value in pair:
-                check_number(name, value, above=0.0)
+        if not (isinstance(self.alphas, tuple | list) and len(self.alphas) == 2):
+            raise ValueError(f"alphas={self.alphas!r} must hold two numbers: intermediate and final.")
+        for alpha in self.alphas:
+            check_number("alphas", alpha, above=0.0)
+        check_number("rank", self.rank, above=0.0)
         check_number("projection_rank", self.projection_rank, above=0.0)
         check_word("diagonal", self.diagonal, ("keep", "drop"))
         check_word("constraint", self.constraint, ("gram", "degrees"))
@@ -89,37 +90,23 @@ def adaptive_affinity(
     degrees = heat.degrees()
     gram = sample.gram()
     bound = gram if settings.constraint == "gram" else engine.cross(X, X, degrees)
-    n_columns = _columns(settings.projection_rank, n_clusters)
+    rank, n_columns = (max(1, round(r * n_clusters)) for r in (settings.rank, settings.projection_rank))
+    t = [max(1.0, np.floor(sample.size**2 / (alpha * n_clusters))) for alpha in settings.alphas]
 
-    intermediate = _pruned(sample, np.eye(len(gram)), gram, n_clusters, settings, stage=0)
+    intermediate = _pruned(sample, left_vector_map(gram, rank, len(sample.weights)), t[0], settings.diagonal)
     base = laplacian_gram(heat, X, engine) + laplacian_gram(intermediate, X, engine)
     final: PrunedAffinity | None = None
     for _ in range(n_iter):
         total = base if final is None else base + laplacian_gram(final, X, engine)
         projection = smallest_eigenpairs(total, bound, n_columns, len(sample.weights)).vectors
-        final = _pruned(sample, projection, gram, n_clusters, settings, stage=1)
+        turn = left_vector_map(projection.T @ gram @ projection, n_columns, len(sample.weights))
+        final = _pruned(sample, projection @ turn, t[1], settings.diagonal)
     assert final is not None
     return Learned(SumAffinity((final, DiagonalAffinity(degrees, engine))), intermediate, final)
 
 
-def _pruned(
-    sample: Sample,
-    projection: FloatMatrix,
-    gram: FloatMatrix,
-    n_clusters: int,
-    settings: AdaptiveAffinity,
-    stage: int,
-) -> PrunedAffinity:
-    """Δ of the projected rows XA: their leading left singular vectors P, and PP' pruned."""
-    n = len(sample.weights)
-    rank = _columns(settings.ranks[stage], n_clusters)
-    onto_vectors = projection @ left_vector_map(projection.T @ gram @ projection, rank, n)
-    nothing = np.zeros(len(gram))
-    P = sample.engine.project(sample.X, np.ones(n), nothing, onto_vectors.T)
-    t = max(1.0, np.floor(sample.size**2 / (settings.alphas[stage] * n_clusters)))
-    return pruned_affinity(sample, P, t, settings.diagonal)
-
-
-def _columns(multiple: float, n_clusters: int) -> int:
-    """Columns that a multiple of the number of clusters stands for, at least one."""
-    return max(1, round(multiple * n_clusters))
+def _pruned(sample: Sample, onto_vectors: FloatMatrix, t: float, diagonal: DiagonalRule) -> PrunedAffinity:
+    """Δ of rows mapped onto orthonormal columns P: PP' pruned to t entries."""
+    n, d = sample.X.shape
+    P = sample.engine.project(sample.X, np.ones(n), np.zeros(d), onto_vectors.T)
+    return pruned_affinity(sample, P, t, diagonal)

@@ -1,11 +1,13 @@
 """Heat-kernel weights on a nearest-neighbour graph."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.sparse import csr_array, diags_array
 from sklearn.base import BaseEstimator
 
 from adaam._checks import check_kind, check_number, check_whole, check_word
-from adaam._typing import BandwidthRule, FloatVector
+from adaam._typing import BandwidthRule, FloatMatrix, FloatVector, IntMatrix
 from adaam.affinity.learner import NeighborSource
 from adaam.affinity.values import SparseAffinity
 from adaam.graph import NeighborGraph
@@ -38,28 +40,42 @@ class HeatKernel(BaseEstimator):
         if self.power not in (1, 2):
             raise ValueError(f"power={self.power!r} is not known; use 1 or 2.")
 
-    def weights(self, graph: NeighborGraph, row_weights: FloatVector) -> FloatVector:
-        """Weight of each neighbour entry, in (0, 1]; coincident rows get 1."""
-        bandwidth = self.width * _bandwidths(graph, row_weights, self.rule)
+    def fitted(self, graph: NeighborGraph, row_weights: FloatVector) -> "FittedHeat":
+        """Read the bandwidths off a neighbour graph."""
+        if np.isinf(self.width):
+            return FittedHeat(np.full(graph.n_rows, np.inf), self.power)
+        if self.rule == "self-tuning":
+            farthest = np.zeros(graph.n_rows)
+            np.maximum.at(farthest, graph.rows(), graph.distances)
+            return FittedHeat(self.width * farthest, self.power)
+        scale = graph.mean_distance(row_weights) if self.rule == "mean" else 1.0
+        return FittedHeat(np.full(graph.n_rows, self.width * scale), self.power)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedHeat:
+    """A heat kernel with its bandwidths, ready to weigh any pair of rows.
+
+    The bandwidth of a pair is the geometric mean of those of its rows, which are all equal unless the kernel is
+    self-tuning.
+    """
+
+    bandwidths: FloatVector  # (n,)
+    power: int
+
+    def weights(self, rows: IntMatrix, columns: IntMatrix, distances: FloatMatrix) -> FloatMatrix:
+        """Weight of each pair, in [0, 1]; coincident rows get 1."""
+        bandwidth = np.sqrt(self.bandwidths[rows]) * np.sqrt(self.bandwidths[columns])
         with np.errstate(invalid="ignore", divide="ignore"):
-            exponent = (graph.distances / bandwidth) ** self.power
+            exponent = (distances / bandwidth) ** self.power
         # 0 / 0: all neighbours coincide, and a bandwidth of zero must not separate them.
-        return np.asarray(np.exp(-np.where(graph.distances == 0, 0.0, exponent)))
+        return np.asarray(np.exp(-np.where(distances == 0, 0.0, exponent)))
 
 
 def resolve_heat(heat: HeatKernel | None) -> HeatKernel:
     """Turn the `heat` parameter into settings; None means the paper's kernel."""
     kernel: HeatKernel = check_kind("heat", HeatKernel() if heat is None else heat, HeatKernel, "a HeatKernel or None")
     return kernel
-
-
-def _bandwidths(graph: NeighborGraph, row_weights: FloatVector, rule: BandwidthRule) -> FloatVector:
-    """Bandwidth of each neighbour entry before the width factor."""
-    if rule == "self-tuning":
-        farthest = np.zeros(graph.n_rows)
-        np.maximum.at(farthest, graph.rows(), graph.distances)
-        return np.asarray(np.sqrt(farthest[graph.rows()] * farthest[graph.indices]))
-    return np.asarray(graph.mean_distance(row_weights) if rule == "mean" else 1.0)
 
 
 def heat_affinity(graph: NeighborGraph, kernel: HeatKernel, sample: Sample) -> SparseAffinity:
@@ -70,14 +86,24 @@ def heat_affinity(graph: NeighborGraph, kernel: HeatKernel, sample: Sample) -> S
     SparseAffinity
         Symmetric and non-negative. Its diagonal is zero but for rows that stand for several copies.
     """
+    heat = kernel.fitted(graph, sample.weights).weights(graph.rows(), graph.indices, graph.distances)
+    return neighbor_affinity(graph, heat, sample)
+
+
+def neighbor_affinity(graph: NeighborGraph, values: FloatVector, sample: Sample) -> SparseAffinity:
+    """Values on the entries of a graph, the larger of the two directions; copies of a row are linked with value 1."""
     n = graph.n_rows
-    heat = csr_array((kernel.weights(graph, sample.weights), graph.indices, graph.starts), shape=(n, n))
-    share = csr_array((graph.shares, graph.indices, graph.starts), shape=(n, n))
-    # Row i takes the same f of j's copies for all its own, and j the same g of i's: together f + g - fg are linked.
-    linked = share + share.T - share.multiply(share.T)
+    value = csr_array((values, graph.indices, graph.starts), shape=(n, n))
+    taken = csr_array((graph.shares, graph.indices, graph.starts), shape=(n, n))
     by_rows = diags_array(sample.weights)
-    mutual = by_rows @ heat.maximum(heat.T).multiply(linked) @ by_rows
+    mutual = by_rows @ value.maximum(value.T).multiply(linked_share(taken)) @ by_rows
     return SparseAffinity(csr_array(mutual + diags_array(sample.weights * graph.copies)), sample.engine)
+
+
+def linked_share(taken: csr_array) -> csr_array:
+    """Share of the pairs of copies of two rows that are linked when either takes the other."""
+    # Row i takes the same f of j's copies for all its own, and j the same g of i's: together f + g - fg are linked.
+    return csr_array(taken + taken.T - taken.multiply(taken.T))
 
 
 class KNNAffinity(BaseEstimator):

@@ -1,9 +1,10 @@
 """Engines: where the n-sized work happens."""
 
 from adaam.engines.cpu import CPUEngine
+from adaam.engines.gpu import GPUEngine
 from adaam.engines.protocol import Engine
 
-__all__ = ["CPUEngine", "Engine", "resolve_engine"]
+__all__ = ["CPUEngine", "Engine", "GPUEngine", "resolve_engine"]
 
 
 def resolve_engine(engine: "str | Engine") -> Engine:
@@ -11,5 +12,7 @@ def resolve_engine(engine: "str | Engine") -> Engine:
     if isinstance(engine, str):
         if engine in ("auto", "cpu"):
             return CPUEngine()
-        raise ValueError(f'engine={engine!r} is not known. Use "auto", "cpu" or an engine such as CPUEngine().')
+        if engine == "gpu":
+            return GPUEngine()
+        raise ValueError(f'engine={engine!r} is not known. Use "auto", "cpu", "gpu" or an engine such as CPUEngine().')
     return engine

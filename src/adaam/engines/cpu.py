@@ -1,6 +1,7 @@
 """The CPU engine: row blocks on all cores, exact, nothing n x n."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -11,6 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.cut import Pairs, exact_cut
+from adaam.engines.equal_rows import first_equal
 from adaam.engines.protocol import Clusters
 from adaam.engines.tiles import pruned_gram
 
@@ -30,6 +32,22 @@ class CPUEngine:
 
     tile_bytes: int = 1 << 25
     name: str = "cpu"
+
+    def accepts(self, X: Any) -> bool:
+        """No array needs a check of this engine's own."""
+        return False
+
+    def check_rows(self, X: Any, at_least: int) -> Tall:
+        """Never asked for."""
+        raise TypeError(f"X={type(X).__name__} is no array of the CPU engine's own.")
+
+    def like(self, Z: Tall, X: Any) -> FloatMatrix:
+        """Return Z itself: everything here is NumPy."""
+        return np.asarray(Z)
+
+    def first_equal(self, X: Tall) -> IntVector:
+        """Index of the first row equal to each row."""
+        return first_equal(X)
 
     def asarray(self, X: Tall) -> Tall:
         """Return X itself: validated rows are already where this engine works."""
@@ -79,9 +97,13 @@ class CPUEngine:
         return np.asarray(centred @ centred.T)
 
     def project(self, X: Tall, scale: FloatVector, mean: FloatVector, components: FloatMatrix) -> Tall:
-        """Return (scale * x - mean) @ components.T for each row, in X's precision."""
+        """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
+
+        Preparations are float64, so a fit works in float64 also on float32 rows: tiles are as fast in it, and the
+        weakly determined last directions need it.
+        """
         offset = mean @ components.T
-        out = np.empty((X.shape[0], len(components)), dtype=X.dtype)
+        out = np.empty((X.shape[0], len(components)), dtype=np.result_type(X.dtype, components.dtype))
 
         def fill(rows: slice) -> None:
             if issparse(X):

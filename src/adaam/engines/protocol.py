@@ -1,7 +1,7 @@
 """The verbs an engine provides: all work whose size grows with the number of rows."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 
@@ -24,6 +24,22 @@ class Engine(Protocol):
     @property
     def name(self) -> str:
         """What `engine_` says."""
+        ...
+
+    def accepts(self, X: Any) -> bool:
+        """Whether X is an array of the engine's own kind, which the engine and not scikit-learn must check."""
+        ...
+
+    def check_rows(self, X: Any, at_least: int) -> Tall:
+        """Check rows of the engine's own kind: two dimensions, `at_least` rows, floating point, finite."""
+        ...
+
+    def like(self, Z: Tall, X: Any) -> Any:
+        """Return Z as the kind of array that X is: what `transform` gives back."""
+        ...
+
+    def first_equal(self, X: Tall) -> IntVector:
+        """Index of the first row equal to each row."""
         ...
 
     def asarray(self, X: Tall) -> Tall:

@@ -1,8 +1,11 @@
 """Estimators: validate, call the numerics, store."""
 
 from adaam.estimators.adaam import AdaAM
+from adaam.estimators.can import CAN
 from adaam.estimators.clustering import AdaAMClustering
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.lpp import LPP
+from adaam.estimators.lsc import LSC
+from adaam.estimators.pcan import PCAN
 
-__all__ = ["LPP", "AdaAM", "AdaAMClustering", "LinearMetric"]
+__all__ = ["CAN", "LPP", "LSC", "PCAN", "AdaAM", "AdaAMClustering", "LinearMetric"]

@@ -19,7 +19,7 @@ from adaam.prepare import Preparation
 from adaam.projection import lpp
 
 # The affinity that goes with each named preparation, where the caller chose none.
-AFFINITIES = {"linear": AdaptiveAffinity(ranks=(2.0, 1.0), diagonal="drop", constraint="degrees")}
+AFFINITIES = {"linear": AdaptiveAffinity(rank=2.0, diagonal="drop", constraint="degrees")}
 
 
 class AdaAM(LinearMetric):

@@ -91,7 +91,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         n_init = check_whole("n_init", self.n_init)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         X = self._rows(X, reset=True)
-        learner = AdaAM(n_clusters) if self.learner is None else clone(self.learner)
+        learner = clone(self._learner())
         given = {"sample_weight": sample_weight, "neighbors": neighbors}
         self.metric_ = learner.fit(X, **{name: value for name, value in given.items() if value is not None})
         for name in _SHARED:
@@ -123,8 +123,11 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         engine = self._engine()
         return engine.nearest(self._map().apply(self._rows(X, reset=False), engine), self.cluster_centers_)
 
+    def _learner(self) -> LinearMetric:
+        return AdaAM(self.n_clusters) if self.learner is None else self.learner
+
     def _engine(self) -> Engine:
-        return self.metric_._engine()
+        return self._learner()._engine()
 
 
 # What a clusterer takes over from its fitted learner.

@@ -45,12 +45,12 @@ def prepared_sample(
     Where the caller brings a graph or an affinity, its rows are nodes: none are merged or dropped.
     """
     weights = check_weights(sample_weight, X.shape[0])
+    rows = engine.asarray(X)
     if not rows_are_nodes:
-        indices, weights = distinct_rows(X, weights)
-        X = X if len(indices) == X.shape[0] else X[indices]
+        indices, weights = distinct_rows(rows, weights, engine)
+        rows = rows if len(indices) == X.shape[0] else rows[indices]
     elif (weights == 0).any():
         raise ValueError("sample_weight holds zeros, which would leave nodes of the given graph without a row.")
-    rows = engine.asarray(X)
     prepared = fit_preparation(rows, weights, preparation, engine)
     return prepared, Sample(prepared.apply(rows, engine), weights, engine)
 

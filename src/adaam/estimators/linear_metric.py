@@ -36,7 +36,8 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         engine = self._engine()
-        return engine.to_host(self._map().apply(self._rows(X, reset=False), engine))
+        Z: FloatMatrix = engine.like(self._map().apply(self._rows(X, reset=False), engine), X)
+        return Z
 
     def inverse_transform(self, Z: Any) -> FloatMatrix:
         """Return the rows of least deviation from the mean that map to Z.
@@ -129,14 +130,20 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return LinearMap(self.components_, self.mean_, self.preparation_.row_scaling)
 
     def _rows(self, X: Any, *, reset: bool) -> Tall:
-        """Validate rows at the door, once."""
+        """Validate rows at the door, once; arrays of the engine's own kind are checked where they are."""
+        at_least = 2 if reset else 1
+        engine = self._engine()
+        if engine.accepts(X):
+            rows = engine.check_rows(X, at_least)
+            validate_data(self, rows, reset=reset, skip_check_array=True)
+            return rows
         return validate_data(
             self,
             X,
             reset=reset,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
-            ensure_min_samples=2 if reset else 1,
+            ensure_min_samples=at_least,
         )
 
     def __sklearn_tags__(self) -> Any:

@@ -66,11 +66,11 @@ class LPP(LinearMetric):
 
     Examples
     --------
-    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.datasets import load_digits
     >>> from adaam import LPP
-    >>> X, _ = load_iris(return_X_y=True)
+    >>> X, _ = load_digits(return_X_y=True)
     >>> LPP(n_components=2).fit_transform(X).shape
-    (150, 2)
+    (1797, 2)
     """
 
     def __init__(

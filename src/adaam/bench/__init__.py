@@ -1,0 +1,1 @@
+"""The benchmark: methods, data sets, and the runs that bring them together."""

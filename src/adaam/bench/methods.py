@@ -1,0 +1,212 @@
+"""The compared methods, all made the same way: from a case to an estimator."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, Literal
+
+from sklearn.cluster import SpectralClustering
+from sklearn.decomposition import PCA
+from sklearn.manifold import MDS, Isomap, LocallyLinearEmbedding, SpectralEmbedding
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer
+
+from adaam.affinity import ConsensusAffinity, DominantAffinity, ForestAffinity, HeatKernel, KNNAffinity
+from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM
+from adaam.prepare import Preparation
+
+# How rows reach a method: prepared as the reference reading of AdaAM does, as the method's own literature does, or as
+# they are in the file, for methods that are used that way everywhere.
+PreparationName = Literal["reference", "literature", "raw"]
+
+# Neighbours of the spectral and manifold baselines: scikit-learn's default for spectral clustering, for all alike.
+BASELINE_NEIGHBORS = 10
+
+LPP_LITERATURE = Preparation(row_scaling="none", keep=0.99)
+FOREST_LITERATURE = Preparation(row_scaling="none", keep=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a method may know of the data set it is run on: sizes, never labels."""
+
+    n: int
+    d: int
+    n_clusters: int
+    n_neighbors: int
+    preparation: PreparationName
+    seed: int
+
+    @property
+    def n_components(self) -> int:
+        """Dimension of every embedding: the number of clusters, where the features allow it."""
+        return min(self.n_clusters, self.d)
+
+    @property
+    def literature(self) -> bool:
+        """Whether the method's own preparation is asked for."""
+        return self.preparation == "literature"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method and how the benchmark runs it."""
+
+    name: str
+    title: str
+    reference: str
+    kind: Literal["embedding", "labels"]  # fit_transform, then k-means rounds; or fit_predict
+    make: Callable[[Case], Any]
+    preparations: tuple[PreparationName, ...] = ("reference", "literature")
+    max_rows: int | None = None
+    why: str = ""  # what stands against more rows
+    random: bool = False  # whether the fit itself depends on the seed
+
+
+def _adaam(case: Case) -> Any:
+    return AdaAM(case.n_clusters, n_neighbors=case.n_neighbors)
+
+
+def _lpp(case: Case, affinity: Any, literature: Preparation = LPP_LITERATURE) -> Any:
+    if case.literature:
+        return LPP(case.n_components, affinity=affinity, scaling="orthonormal", preparation=literature)
+    return LPP(case.n_components, affinity=affinity, preparation="unit")
+
+
+def _heat(case: Case) -> HeatKernel:
+    return HeatKernel(width=1.0) if case.literature else HeatKernel()
+
+
+def _knn(case: Case) -> Any:
+    return _lpp(case, KNNAffinity(case.n_neighbors, heat=_heat(case)))
+
+
+def _consensus(case: Case) -> Any:
+    return _lpp(case, ConsensusAffinity(n_neighbors=case.n_neighbors, heat=_heat(case)))
+
+
+def _dominant(case: Case) -> Any:
+    return _lpp(case, DominantAffinity(n_neighbors=case.n_neighbors, heat=_heat(case)))
+
+
+def _forest(case: Case) -> Any:
+    return _lpp(case, ForestAffinity(n_neighbors=case.n_neighbors, random_state=case.seed), FOREST_LITERATURE)
+
+
+def _pcan(case: Case) -> Any:
+    preparation = "center" if case.literature else "unit"
+    return PCAN(case.n_clusters, n_neighbors=case.n_neighbors, preparation=preparation)
+
+
+def _can(case: Case) -> Any:
+    preparation = "center" if case.literature else "unit"
+    return CAN(case.n_clusters, n_neighbors=case.n_neighbors, preparation=preparation)
+
+
+def _lsc(case: Case) -> Any:
+    if case.literature:
+        return LSC(case.n_clusters, bandwidth="mean-squared", random_state=case.seed)
+    # The reference preparation, spelt with scikit-learn's own steps.
+    reference = (Normalizer(), PCA(n_components=0.99, svd_solver="full"))
+    return make_pipeline(*reference, LSC(case.n_clusters, random_state=case.seed))
+
+
+def _spectral(case: Case) -> Any:
+    return SpectralClustering(
+        case.n_clusters, affinity="nearest_neighbors", n_neighbors=BASELINE_NEIGHBORS, random_state=case.seed
+    )
+
+
+def _spectral_embedding(case: Case) -> Any:
+    return SpectralEmbedding(
+        case.n_clusters, affinity="nearest_neighbors", n_neighbors=BASELINE_NEIGHBORS, random_state=case.seed
+    )
+
+
+def _isomap(case: Case) -> Any:
+    return Isomap(n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters)
+
+
+def _lle(case: Case) -> Any:
+    return LocallyLinearEmbedding(
+        n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters, eigen_solver="arpack", random_state=case.seed
+    )
+
+
+def _mds(case: Case) -> Any:
+    # Releases before 1.8 know no other start than a random one.
+    start = {"init": "random"} if "init" in signature(MDS).parameters else {}
+    return MDS(case.n_clusters, n_init=1, random_state=case.seed, **start)
+
+
+def _pca(case: Case) -> Any:
+    return PCA(n_components=case.n_components, svd_solver="full")
+
+
+def _rows(case: Case) -> Any:
+    return FunctionTransformer()
+
+
+NIE = "Nie, Wang, Huang, KDD 2014"
+LISTED = (
+    Method("adaam", "AdaAM", "Li, Hou, Zhao, Li, ICME 2017", "embedding", _adaam, ("reference",)),
+    Method("knn", "k-NN", "He, Niyogi, NIPS 2003", "embedding", _knn),
+    Method("cons-knn", "Cons-kNN", "Premachandran, Kakarala, CVPR 2013", "embedding", _consensus),
+    Method("dn", "DN", "Pavan, Pelillo, PAMI 2007", "embedding", _dominant),
+    Method("clustrf-bi", "ClustRF-Bi", "Zhu, Loy, Gong, CVPR 2014", "embedding", _forest, random=True),
+    Method("pcan-kmeans", "PCAN + k-means", NIE, "embedding", _pcan),
+    Method("pcan", "PCAN", NIE, "labels", _pcan),
+    Method("can", "CAN", NIE, "labels", _can),
+    Method("lsc", "LSC", "Chen, Cai, AAAI 2011", "labels", _lsc, random=True),
+    Method(
+        "spectral",
+        "Spectral clustering",
+        "Ng, Jordan, Weiss, NIPS 2001",
+        "labels",
+        _spectral,
+        ("raw",),
+        random=True,
+    ),
+    Method(
+        "spectral-embedding",
+        "Laplacian eigenmaps",
+        "Belkin, Niyogi, Neural Computation 2003",
+        "embedding",
+        _spectral_embedding,
+        ("raw",),
+    ),
+    Method(
+        "isomap",
+        "Isomap",
+        "Tenenbaum, de Silva, Langford, Science 2000",
+        "embedding",
+        _isomap,
+        ("raw",),
+        max_rows=12_000,
+        why="it stores the shortest paths between all pairs of rows",
+    ),
+    Method(
+        "lle",
+        "LLE",
+        "Roweis, Saul, Science 2000",
+        "embedding",
+        _lle,
+        ("raw",),
+        max_rows=12_000,
+        why="it factorises an n x n matrix that fills up",
+    ),
+    Method(
+        "mds",
+        "MDS",
+        "Kruskal, Psychometrika 1964; de Leeuw 1977",
+        "embedding",
+        _mds,
+        ("raw",),
+        max_rows=3_000,
+        why="each of its hundreds of iterations visits all pairs of rows",
+        random=True,
+    ),
+    Method("pca", "PCA", "Pearson 1901", "embedding", _pca, ("raw",)),
+    Method("kmeans", "k-means", "Lloyd 1957/1982", "embedding", _rows, ("raw",)),
+)
+METHODS: dict[str, Method] = {method.name: method for method in LISTED}

@@ -1,0 +1,344 @@
+"""The GPU engine: rows and tiles on one device, exact, nothing n x n; the same code runs on host tensors."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from importlib.util import find_spec
+from typing import Any, Literal, ParamSpec, TypeVar, cast
+
+import numpy as np
+from scipy.sparse import issparse
+
+from adaam._checks import check_word
+from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
+from adaam.engines import equal_rows
+from adaam.engines.protocol import Clusters
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def _verb(work: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Run a verb in full float32 precision; an error for want of memory names the number and the remedy."""
+
+    @wraps(work)
+    def run(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        engine = cast(GPUEngine, args[0])
+        try:
+            with _full_precision():
+                return work(*args, **kwargs)
+        except Exception as error:
+            if type(error).__name__ != "OutOfMemoryError":
+                raise
+            raise MemoryError(engine._memory_message(work.__name__, args[1:], error)) from error
+
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Where the rows of a fit live and what they take there, in bytes."""
+
+    rows_bytes: int
+    prepared_bytes: int
+    work_bytes: int
+    available_bytes: float
+
+    @property
+    def rows_on_device(self) -> bool:
+        """Whether X is copied to the device; otherwise its blocks stream from the host."""
+        return self.rows_bytes + self.prepared_bytes + self.work_bytes <= self.available_bytes
+
+    def __str__(self) -> str:
+        where = "on the device" if self.rows_on_device else "streamed from the host in blocks"
+        return (
+            f"rows {where} ({_mib(self.rows_bytes)}), prepared rows at most {_mib(self.prepared_bytes)}, "
+            f"temporaries about {_mib(self.work_bytes)}, of {_mib(self.available_bytes)} available"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GPUEngine:
+    """Work on PyTorch tensors on one device; needs the extra `adaam[gpu]`.
+
+    NumPy rows are copied to the device, or streamed to it in blocks where they do not fit. Tensors are taken where they
+    are, and what `transform` returns stays there.
+
+    Parameters
+    ----------
+    device : str, default=None
+        A PyTorch device such as "cuda:1"; None means the current CUDA device, and it is an error if there is none.
+        "cpu" runs the same engine on host tensors.
+    tile_bytes : int, default=256 MiB
+        Memory for one temporary. Smaller means slower and leaner; results agree to rounding.
+    precision : {"fast", "full"}, default="fast"
+        "fast": on CUDA, rows in float32 pass the tensor cores with the 11 bits of tf32 where results stay within
+        tolerance: to find candidates of the neighbour search, which are then measured in full and proven, and as the
+        rows that pruned entries are multiplied with. The entries themselves, the cut and all d x d sums are not
+        affected. "full": plain float32. Rows in float64 are always worked on in float64.
+    memory_bytes : int, default=None
+        Device memory a fit may plan with; None means what is free.
+    """
+
+    device: str | None = None
+    tile_bytes: int = 1 << 28
+    precision: Literal["fast", "full"] = "fast"
+    memory_bytes: int | None = None
+    name: str = "gpu"
+
+    def plan(self, shape: tuple[int, int], itemsize: int = 4) -> MemoryPlan:
+        """Tell where the rows of a fit of this shape would live."""
+        rows_bytes = shape[0] * shape[1] * itemsize
+        # Half-precision copies, candidates of neighbours and sums take less than the rows again at 2 KiB a row.
+        return MemoryPlan(rows_bytes, rows_bytes, 6 * self.tile_bytes + 2048 * shape[0], self._available_bytes())
+
+    def accepts(self, X: Any) -> bool:
+        """Whether X is a tensor."""
+        if find_spec("torch") is None:
+            return False
+        import torch
+
+        return isinstance(X, torch.Tensor | self._rows_module().DeviceRows)
+
+    def check_rows(self, X: Any, at_least: int) -> Tall:
+        """Check a tensor of rows and wrap it; whole numbers become float64."""
+        import torch
+
+        gpu_rows = self._rows_module()
+        tensor = X.tensor if isinstance(X, gpu_rows.DeviceRows) else X.detach()
+        if tensor.ndim != 2:
+            raise ValueError(
+                f"X is a tensor of {tensor.ndim} dimension(s); pass one row a sample, one column a feature."
+            )
+        if tensor.shape[0] < at_least or tensor.shape[1] < 1:
+            raise ValueError(f"X has shape {tuple(tensor.shape)}; at least {at_least} row(s) and 1 feature are needed.")
+        if tensor.is_complex():
+            raise ValueError("X is a complex tensor, and complex data is not supported.")
+        if tensor.dtype not in gpu_rows.NUMPY_DTYPES:
+            tensor = tensor.to(torch.float32 if tensor.dtype in (torch.float16, torch.bfloat16) else torch.float64)
+        place = self._place()
+        if tensor.device != place.device:
+            tensor = tensor.to(place.device)
+        # A sum is finite only if every term is, but for overflow, which a second look rules out.
+        if not torch.isfinite(tensor.sum(dtype=torch.float64)) and not torch.isfinite(tensor).all():
+            raise ValueError("X contains NaN or infinity. Remove or impute such rows first.")
+        return gpu_rows.DeviceRows(tensor)
+
+    def like(self, Z: Tall, X: Any) -> Any:
+        """Return Z as the kind of array that X is: a tensor for a tensor, else NumPy."""
+        if not self.accepts(X):
+            return self.to_host(Z)
+        import torch
+
+        tensor = torch.as_tensor(getattr(Z, "tensor", Z))
+        return tensor.to(X.device if isinstance(X, torch.Tensor) else tensor.device)
+
+    @_verb
+    def asarray(self, X: Tall) -> Tall:
+        """Copy dense host rows to the device where they fit; sparse rows and those that do not fit stay."""
+        if self.accepts(X):
+            return self.check_rows(X, 1)
+        if issparse(X) or not self.plan(X.shape, X.dtype.itemsize).rows_on_device:
+            return X
+        import torch
+
+        gpu_rows, place = self._rows_module(), self._place()
+        out = torch.empty(X.shape, dtype=gpu_rows.TORCH_DTYPES[X.dtype], device=place.device)
+        for rows in place.blocks(X):
+            out[rows] = place.rows(X, rows)
+        return gpu_rows.DeviceRows(out)
+
+    def to_host(self, X: Tall) -> FloatMatrix:
+        """Return a tall array as NumPy."""
+        return np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
+
+    @_verb
+    def first_equal(self, X: Tall) -> IntVector:
+        """Index of the first row equal to each row."""
+        if issparse(X):
+            return equal_rows.first_equal(X)
+        return cast(IntVector, self._rows_module().first_equal(self._place(), X))
+
+    @_verb
+    def row_norms(self, X: Tall) -> FloatVector:
+        """Euclidean length of each row, in float64 and safe from overflow."""
+        return cast(FloatVector, self._rows_module().row_norms(self._place(), X))
+
+    @_verb
+    def cross(self, A: Tall, B: Tall, weights: FloatVector | None = None) -> FloatMatrix:
+        """Return the sum over rows of weight * a b', in float64."""
+        return cast(FloatMatrix, self._rows_module().cross(self._place(), A, B, weights))
+
+    @_verb
+    def scatter(self, X: Tall, scale: FloatVector, mean: FloatVector, weights: FloatVector) -> FloatMatrix:
+        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
+        return cast(FloatMatrix, self._rows_module().scatter(self._place(), X, scale, mean, weights))
+
+    @_verb
+    def row_scatter(self, X: Tall, scale: FloatVector, mean: FloatVector) -> FloatMatrix:
+        """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
+        return cast(FloatMatrix, self._rows_module().row_scatter(self._place(), X, scale, mean))
+
+    @_verb
+    def project(self, X: Tall, scale: FloatVector, mean: FloatVector, components: FloatMatrix) -> Tall:
+        """Return (scale * x - mean) @ components.T for each row, in X's precision."""
+        return self._rows_module().project(self._place(), X, scale, mean, components)
+
+    @_verb
+    def neighbors(self, X: Tall, n_neighbors: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest others of each row, nearest first."""
+        from adaam.engines import gpu_neighbors
+
+        place = self._place()
+        found = gpu_neighbors.neighbors(place, self._dense(X), n_neighbors, fused=self._fused(place))
+        return self.to_host(found[0]), self.to_host(found[1])
+
+    @_verb
+    def sparse_gram(self, weights: Sparse, X: Tall) -> FloatMatrix:
+        """Return X' W X for a sparse W, in float64."""
+        return cast(FloatMatrix, self._rows_module().sparse_gram(self._place(), weights, X))
+
+    @_verb
+    def cut(self, P: Tall, t: float, weights: FloatVector, diagonal: FloatVector) -> float:
+        """Return the t-th largest magnitude of PP', counted with multiplicity."""
+        from adaam.engines import gpu_cut
+
+        return float(gpu_cut.exact_cut(self._pairs(P, weights), t, self._place().vector(diagonal)))
+
+    @_verb
+    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: FloatVector) -> tuple[FloatMatrix, FloatVector]:
+        """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
+        from adaam.engines import gpu_fused, gpu_products
+
+        pairs, rows = self._pairs(P, weights), self._dense(X)
+        if isinstance(pairs, gpu_fused.FusedPairs) and gpu_fused.holds_range(pairs, threshold):
+            gram, degrees = gpu_fused.pruned_gram(pairs, threshold, rows)
+        else:
+            gram, degrees = gpu_products.pruned_gram(self._tile_pairs(P, weights), threshold, rows)
+        return self.to_host(gram), self.to_host(degrees)
+
+    @_verb
+    def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: FloatVector) -> Clusters:
+        """Best of `n_init` k-means++ runs by inertia, all run as one batch.
+
+        Rows enter in the order of their coordinates, copies side by side, and runs go on until no label changes: so
+        neither the order of rows nor writing a weight as copies moves the result.
+        """
+        from adaam.engines import gpu_kmeans
+
+        place, rows = self._place(), self._dense(Z)
+        present = np.flatnonzero(weights)
+        if len(present) < n_clusters:
+            raise ValueError(f"n_clusters={n_clusters} exceeds the {len(present)} rows of positive weight.")
+        chosen = place.vector(present, _torch().int64)
+        chosen = chosen[gpu_kmeans.coordinate_order(rows[chosen])]
+        multiplicities = place.vector(weights)[chosen]
+        runs = gpu_kmeans.kmeans_runs(place, rows[chosen], multiplicities, n_clusters, n_init, seed)
+        best = int(runs.inertia.argmin())
+        labels = gpu_kmeans.nearest(place, rows, runs.centers[best])
+        return Clusters(self.to_host(runs.centers[best]), self.to_host(labels), float(runs.inertia[best]))
+
+    @_verb
+    def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
+        """Index of the nearest centre of each row, the first one on a tie."""
+        from adaam.engines import gpu_kmeans
+
+        place, rows = self._place(), self._dense(Z)
+        return self.to_host(gpu_kmeans.nearest(place, rows, place.vector(centers, rows.dtype)))
+
+    def _place(self) -> Any:
+        """Return the device, resolved: the engine that was asked for is the one that runs."""
+        torch = _torch()
+        check_word("precision", self.precision, ("fast", "full"))
+        device = torch.device("cuda" if self.device is None else self.device)
+        if device.type == "cuda" and not torch.cuda.is_available():
+            asked = 'engine="gpu"' if self.device is None else f"GPUEngine(device={self.device!r})"
+            raise RuntimeError(
+                f"{asked} needs a CUDA device, and PyTorch {torch.__version__} finds none. "
+                'Use engine="cpu", or GPUEngine(device="cpu") to run the same engine on host tensors.'
+            )
+        if device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", torch.cuda.current_device())
+        return self._rows_module().Place(device, self.tile_bytes)
+
+    def _dense(self, X: Tall) -> Any:
+        """All rows as a tensor on the device."""
+        return self._place().rows(X, slice(None))
+
+    def _fused(self, place: Any) -> bool:
+        from adaam.engines import gpu_fused
+
+        return self.precision == "fast" and gpu_fused.available(place.device)
+
+    def _pairs(self, P: Tall, weights: FloatVector) -> Any:
+        """Entries of PP': from the fused kernels where they apply, else from tiles."""
+        from adaam.engines import gpu_fused
+
+        place = self._place()
+        if P.dtype == np.float32 and self._fused(place):
+            pairs = gpu_fused.fused_pairs(self._dense(P), self._multiplicities(weights))
+            if pairs is not None:
+                return pairs
+        return self._tile_pairs(P, weights)
+
+    def _tile_pairs(self, P: Tall, weights: FloatVector) -> Any:
+        from adaam.engines import gpu_products
+
+        tile_rows = max(64, int(np.sqrt(self.tile_bytes / P.dtype.itemsize)) // 64 * 64)
+        return gpu_products.TilePairs(self._dense(P), self._multiplicities(weights), tile_rows)
+
+    def _multiplicities(self, weights: FloatVector) -> Any:
+        """Weights on the device, None where all are 1."""
+        return None if np.all(weights == 1.0) else self._place().vector(weights)
+
+    def _rows_module(self) -> Any:
+        _torch()
+        from adaam.engines import gpu_rows
+
+        return gpu_rows
+
+    def _available_bytes(self) -> float:
+        if self.memory_bytes is not None:
+            return self.memory_bytes
+        device = self._place().device
+        return 0.9 * _torch().cuda.mem_get_info(device)[0] if device.type == "cuda" else np.inf
+
+    def _memory_message(self, verb: str, given: tuple[Any, ...], error: Exception) -> str:
+        held = ", ".join(
+            f"{tuple(a.shape)} ({a.nbytes} bytes)" for a in given if getattr(a, "ndim", 2) == 2 and hasattr(a, "nbytes")
+        )
+        reason = str(error).split(". If")[0]
+        return (
+            f'engine="gpu" ran out of device memory in {verb} of {held or "its rows"} with '
+            f"tile_bytes={self.tile_bytes}: {reason}. Use GPUEngine(tile_bytes={self.tile_bytes // 4}), pass X as a NumPy "
+            'array with a memory_bytes to keep to (its blocks then stream from the host), or use engine="cpu".'
+        )
+
+
+def _torch() -> Any:
+    """PyTorch, imported at first use."""
+    if find_spec("torch") is None:
+        raise ImportError('engine="gpu" needs PyTorch, which is not installed. Install it with: pip install adaam[gpu]')
+    import torch
+
+    return torch
+
+
+@contextmanager
+def _full_precision() -> Iterator[None]:
+    """Keep PyTorch from rounding float32 products to tf32 for a while, whatever the caller has set."""
+    torch = _torch()
+    before = torch.get_float32_matmul_precision()
+    if before == "highest":
+        yield
+        return
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _mib(n_bytes: float) -> str:
+    return "unlimited" if n_bytes == np.inf else f"{n_bytes / 2**20:.0f} MiB"

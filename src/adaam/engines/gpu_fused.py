@@ -1,0 +1,233 @@
+"""Launching the fused kernels: padded half-precision copies, grids that fill the chip, sums put together."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+
+from adaam.engines.gpu_cut import Tally, bins_per_unit
+
+MAX_SPLIT_COLUMNS = 256  # three columns for each of P; wider tiles do not fit beside the others
+MAX_MAGNITUDE_RATIO = 2.0**28  # kept entries between largest and smallest that half precision holds at full precision
+PROGRAMS = 1056  # eight for each multiprocessor of a large chip
+STRIP_BYTES = 1 << 28  # memory for the product S X of one strip of rows
+
+
+def available(device: torch.device) -> bool:
+    """Whether fused kernels can run there."""
+    return device.type == "cuda" and find_spec("triton") is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Rows, columns and features of a tile of the accumulating kernel, and the resources it takes."""
+
+    BM: int = 128
+    BN: int = 64
+    DC: int = 128
+    num_warps: int = 8
+    num_stages: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FusedPairs:
+    """Entries of PP' right of the diagonal, from a P split into two half-precision parts."""
+
+    P: torch.Tensor  # scaled by a power of two
+    weights: torch.Tensor | None
+    left: torch.Tensor  # (padded n, K): hi, hi, lo
+    right: torch.Tensor  # (padded n, K): hi, lo, hi
+    padded_weights: torch.Tensor
+    unit: float
+
+    @property
+    def scale(self) -> float:
+        """What P was multiplied with."""
+        return float(self.unit**-0.5)
+
+    def count(self, low: float, high: float) -> Tally:
+        """Count entries against [low, high]."""
+        return self._pass(low, high, 0, 0)
+
+    def bin(self, low: float, high: float, n_bins: int) -> Tally:
+        """Count entries against [low, high] and its parts."""
+        return self._pass(low, high, n_bins, 0)
+
+    def collect(self, low: float, high: float, capacity: int) -> Tally:
+        """Count entries against [low, high] and write out those inside, unless they are too many."""
+        return self._pass(low, high, 0, capacity)
+
+    def _pass(self, low: float, high: float, n_bins: int, capacity: int) -> Tally:
+        from adaam.engines.gpu_kernels import BM, BN, count_kernel
+
+        weighted = self.weights is not None
+        kind = torch.float64 if weighted else torch.int64
+        device = self.P.device
+        n_rows, K = self.left.shape
+        segments = _segments(n_rows // BM)
+        above = torch.zeros(n_rows // BM * segments, dtype=kind, device=device)
+        inside = torch.zeros_like(above)
+        bins = torch.zeros(max(1, n_bins), dtype=kind, device=device)
+        values = torch.empty(max(1, capacity), dtype=torch.float32, device=device)
+        shares = torch.ones(max(1, capacity if weighted else 1), dtype=torch.float64, device=device)
+        cursor = torch.zeros(1, dtype=torch.int32, device=device)
+        count_kernel[(n_rows // BM, segments)](
+            self.left,
+            self.right,
+            self.padded_weights,
+            low,
+            high,
+            bins_per_unit(low, high, n_bins) if n_bins else 0.0,
+            above,
+            inside,
+            bins,
+            values,
+            shares,
+            cursor,
+            capacity,
+            n_rows // BN,
+            -(-(n_rows // BN) // segments),
+            N_BINS=n_bins,
+            WEIGHTED=weighted,
+            COLLECT=capacity > 0,
+            K=K,
+            BM=BM,
+            BN=BN,
+            num_warps=8,
+        )
+        tally = Tally(2.0 * float(above.sum()), 2.0 * float(inside.sum()))
+        if n_bins:
+            return tally._replace(bins=2.0 * bins.to(torch.float64))
+        held = int(cursor) if capacity else 0
+        if not capacity or held > capacity:
+            return tally
+        kept = shares[:held] if weighted else shares.expand(held)
+        return tally._replace(values=values[:held], shares=2.0 * kept)
+
+
+def fused_pairs(P: torch.Tensor, weights: torch.Tensor | None) -> FusedPairs | None:
+    """Split P for the tensor cores; None where its rank or its range is too large for that."""
+    from adaam.engines.gpu_kernels import BM
+
+    n, r = P.shape
+    largest = float(P.abs().max())
+    K = max(32, 1 << (3 * r - 1).bit_length())
+    if K > MAX_SPLIT_COLUMNS or not 0 < largest < 2.0**100:
+        return None
+    scale = power_of_two(2.0**13 / largest)
+    scaled = P * scale
+    hi = scaled.half()
+    lo = (scaled - hi).half()
+    padded = -(-n // BM) * BM
+    shape = (0, K - 3 * r, 0, padded - n)
+    left = pad(torch.cat([hi, hi, lo], dim=1), shape)
+    right = pad(torch.cat([hi, lo, hi], dim=1), shape)
+    ones = torch.ones(1, dtype=torch.float64, device=P.device)
+    return FusedPairs(
+        scaled, weights, left, right, ones if weights is None else pad(weights, (0, padded - n)), scale**-2
+    )
+
+
+def holds_range(pairs: FusedPairs, threshold: float) -> bool:
+    """Whether half precision holds every kept entry."""
+    return threshold > 0 and _largest_square(pairs) * pairs.unit <= threshold * MAX_MAGNITUDE_RATIO
+
+
+def pruned_gram(
+    pairs: FusedPairs, threshold: float, X: torch.Tensor, configuration: Configuration | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """X'WSWX and WSw over the off-diagonal entries of PP' of magnitude at least `threshold`.
+
+    Entries and rows enter the product in half precision, whose 11 bits are those of tf32; sums are in float32 along
+    a row of S and in float64 from there on. Row sums are in float32 throughout.
+    """
+    from adaam.engines.gpu_kernels import accumulate_kernel
+
+    settings = configuration or Configuration()
+    BM, BN = settings.BM, settings.BN
+    n, d = X.shape
+    n_rows, K = pairs.left.shape
+    weighted = X if pairs.weights is None else X * pairs.weights[:, None].to(X.dtype)
+    rows, x_scale = half_rows(weighted, n_rows, settings.DC, 2.0**10)
+    shrink = power_of_two(2.0**15 / _largest_square(pairs))
+    stride = rows.shape[1]
+    tall = max(BM, STRIP_BYTES // (4 * stride) // BM * BM)
+    half = torch.zeros((d, d), dtype=torch.float64, device=X.device)
+    for first in range(0, n_rows, tall):
+        blocks = min(tall, n_rows - first) // BM
+        # Several segments also keep the chains of float32 additions short.
+        segments = max(_segments(blocks * (stride // settings.DC)), 4 if n_rows > 1 << 18 else 1)
+        out = torch.empty((segments, blocks * BM, stride), dtype=torch.float32, device=X.device)
+        accumulate_kernel[(blocks, stride // settings.DC, segments)](
+            pairs.left,
+            pairs.right,
+            rows,
+            out,
+            _scaled(threshold, pairs),
+            shrink,
+            first // BM,
+            n_rows // BN,
+            -(-(n_rows // BN) // segments),
+            stride,
+            K=K,
+            BM=BM,
+            BN=BN,
+            DC=settings.DC,
+            num_warps=settings.num_warps,
+            num_stages=settings.num_stages,
+        )
+        part = slice(first, min(first + blocks * BM, n))
+        product = out.sum(dim=0, dtype=torch.float64)[: part.stop - part.start, :d]
+        half += weighted[part].to(torch.float64).T @ product
+    half *= pairs.unit / (shrink * x_scale)
+    degrees, _ = row_sums(pairs, threshold)
+    return half + half.T, degrees[:n]
+
+
+def row_sums(pairs: FusedPairs, threshold: float) -> tuple[torch.Tensor, int]:
+    """WSw of the padded rows, and the number of entries kept right of the diagonal."""
+    from adaam.engines.gpu_kernels import BM, BN, column_sum_kernel, row_sum_kernel
+
+    weighted = pairs.weights is not None
+    n_rows, K = pairs.left.shape
+    along = torch.empty(n_rows, dtype=torch.float32, device=pairs.P.device)
+    down = torch.empty_like(along)
+    counts = torch.empty(n_rows // BM, dtype=torch.int64, device=pairs.P.device)
+    inputs = (pairs.left, pairs.right, pairs.padded_weights)
+    shapes: dict[str, Any] = {"WEIGHTED": weighted, "K": K, "BM": BM, "BN": BN, "num_warps": 8}
+    limit = _scaled(threshold, pairs)
+    row_sum_kernel[(n_rows // BM,)](*inputs, along, counts, limit, n_rows // BN, **shapes)
+    column_sum_kernel[(n_rows // BN,)](*inputs, down, limit, n_rows // BN, **shapes)
+    total = (along.to(torch.float64) + down) * pairs.unit
+    return (total * pairs.padded_weights if weighted else total), int(counts.sum())
+
+
+def half_rows(X: torch.Tensor, n_rows: int, width: int, largest: float) -> tuple[torch.Tensor, float]:
+    """Rows in half precision, scaled by a power of two and padded with zeros to `n_rows` and whole widths."""
+    n, d = X.shape
+    scale = power_of_two(largest / max(float(X.abs().max()), 1e-30))
+    out = torch.zeros((n_rows, -(-d // width) * width), dtype=torch.float16, device=X.device)
+    out[:n, :d] = X * scale
+    return out, scale
+
+
+def power_of_two(number: float) -> float:
+    """Largest power of two up to a positive number."""
+    return float(2.0 ** torch.tensor(number, dtype=torch.float64).log2().floor().item())
+
+
+def _largest_square(pairs: FusedPairs) -> float:
+    """Bound on the magnitude of all entries, in the pairs' unit."""
+    return max(float(torch.linalg.vector_norm(pairs.P, dim=1).max()) ** 2 * 1.001, 1e-30)
+
+
+def _scaled(threshold: float, pairs: FusedPairs) -> float:
+    """Return the threshold in the pairs' unit, which is a power of two and changes no bit."""
+    return threshold / pairs.unit
+
+
+def _segments(programs: int) -> int:
+    """Into how many parts to cut the columns so that there is work for the whole chip."""
+    return max(1, min(32, PROGRAMS // max(1, programs)))

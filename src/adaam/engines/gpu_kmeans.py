@@ -1,0 +1,182 @@
+"""k-means on a device: all starts of k-means++ and Lloyd's iterations as one batch."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from adaam._typing import FloatMatrix
+from adaam.engines.blocks import row_blocks
+from adaam.engines.gpu_rows import Place
+
+MAX_ITERATIONS = 300
+
+
+class Runs(NamedTuple):
+    """Centres (s, c, m) and weighted sums of squared distances (s,) of several runs."""
+
+    centers: torch.Tensor
+    inertia: torch.Tensor
+
+
+def kmeans_runs(place: Place, Z: torch.Tensor, weights: torch.Tensor, n_clusters: int, n_init: int, seed: int) -> Runs:
+    """Run k-means from `n_init` starts at once, each until its labels stay the same.
+
+    Starts are drawn as scikit-learn's `KMeans(random_state=seed)` draws them, from the same random numbers.
+    """
+    mean = Z.mean(dim=0)
+    centred = Z - mean
+    centers = _starts(place, centred, weights, n_clusters, _draws(n_clusters, n_init, seed))
+    centers, inertia = _lloyd(place, centred, weights, centers)
+    return Runs(centers + mean, inertia)
+
+
+def coordinate_order(Z: torch.Tensor) -> torch.Tensor:
+    """Order of rows by their first coordinate, then by the second, and so on."""
+    first, order = Z[:, 0].sort(stable=True)
+    if not (first[1:] == first[:-1]).any():
+        return order
+    order = torch.arange(len(Z), device=Z.device)
+    for column in reversed(range(Z.shape[1])):
+        order = order[Z[order, column].sort(stable=True).indices]
+    return order
+
+
+def nearest(place: Place, Z: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
+    """Index of the nearest centre of each row, the first one on a tie."""
+    return torch.cat([_distances(Z[rows], centers[None])[:, 0].argmin(dim=1) for rows in _blocks(place, Z, centers)])
+
+
+def _draws(n_clusters: int, n_init: int, seed: int) -> FloatMatrix:
+    """Random numbers in [0, 1): for each start one for the first centre and several candidates for each other."""
+    n_trials = _n_trials(n_clusters)
+    source = np.random.RandomState(seed)  # the stream that scikit-learn draws from
+    return np.stack([source.random_sample(1 + (n_clusters - 1) * n_trials) for _ in range(n_init)])
+
+
+def _n_trials(n_clusters: int) -> int:
+    """Candidates for each further centre, as scikit-learn has it."""
+    return 2 + int(np.log(n_clusters))
+
+
+def _starts(place: Place, Z: torch.Tensor, weights: torch.Tensor, n_clusters: int, draws: FloatMatrix) -> torch.Tensor:
+    """k-means++: each further centre is the best of several candidates drawn by their weighted squared distance."""
+    n_init = len(draws)
+    U = place.vector(draws)
+    total = torch.cumsum(weights, dim=0)
+    first = torch.searchsorted(total / total[-1], U[:, 0].contiguous(), right=True).clamp_(max=len(Z) - 1)
+    chosen = [first]
+    closest = _candidate_distances(place, Z, Z[first][:, None])[:, 0]  # (s, n)
+    runs = torch.arange(n_init, device=Z.device)
+    n_trials = _n_trials(n_clusters)
+    potential = closest @ weights
+    for c in range(n_clusters - 1):
+        targets = U[:, 1 + c * n_trials : 1 + (c + 1) * n_trials] * potential[:, None]
+        reached = torch.cumsum(closest * weights, dim=1)
+        candidates = torch.searchsorted(reached, targets).clamp_(max=len(Z) - 1)  # (s, trials)
+        distances = _candidate_distances(place, Z, Z[candidates])
+        distances = torch.minimum(distances, closest[:, None])
+        potentials = distances @ weights
+        best = potentials.argmin(dim=1)
+        closest, potential = distances[runs, best], potentials[runs, best]
+        chosen.append(candidates[runs, best])
+    return Z[torch.stack(chosen, dim=1)]
+
+
+def _candidate_distances(place: Place, Z: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
+    """Squared distances (s, trials, n) of all rows to candidates (s, trials, m), in float64."""
+    n_init, n_trials, m = candidates.shape
+    flat = candidates.reshape(-1, m).to(torch.float64)
+    out = torch.empty((n_init, n_trials, len(Z)), dtype=torch.float64, device=Z.device)
+    for rows in row_blocks(len(Z), max(16, place.tile_bytes // (24 * len(flat)))):
+        block = Z[rows].to(torch.float64)
+        squares = block.square().sum(dim=1) + flat.square().sum(dim=1)[:, None]
+        out[:, :, rows] = torch.addmm(squares, flat, block.T, alpha=-2.0).clamp_(min=0).view(n_init, n_trials, -1)
+    return out
+
+
+def _lloyd(
+    place: Place, Z: torch.Tensor, weights: torch.Tensor, centers: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Move centres to the means of their rows until no label changes; runs that are done leave the batch."""
+    s = len(centers)
+    final, inertia = centers.clone(), torch.zeros(s, dtype=torch.float64, device=Z.device)
+    labels = torch.full((s, len(Z)), -1, dtype=torch.int64, device=Z.device)
+    running = torch.arange(s, device=Z.device)
+    for _ in range(MAX_ITERATIONS):
+        new_labels, sums, counts = _assigned(place, Z, weights, centers)
+        same = (new_labels == labels).all(dim=1)
+        empty = (counts == 0).any(dim=1)
+        moved = torch.where(counts[:, :, None] > 0, sums / counts.clamp(min=1e-300)[:, :, None], 0.0).to(Z.dtype)
+        for run in torch.nonzero(empty)[:, 0].tolist():
+            moved[run] = _refilled(Z, weights, centers[run], new_labels[run], sums[run], counts[run])
+        final[running] = moved
+        going = torch.nonzero(~same)[:, 0]
+        if len(going) == 0:
+            break
+        if len(going) < len(running):
+            running, labels, centers = running[going], new_labels[going], moved[going]
+        else:
+            labels, centers = new_labels, moved
+    for run in range(s):
+        for rows in _blocks(place, Z, final[run]):
+            near = (Z[rows].to(torch.float64) - final[run].to(torch.float64)[_labels_of(Z[rows], final[run])]).square()
+            inertia[run] += near.sum(dim=1) @ weights[rows]
+    return final, inertia
+
+
+def _labels_of(Z: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
+    return _distances(Z, centers[None])[:, 0].argmin(dim=1)
+
+
+def _assigned(
+    place: Place, Z: torch.Tensor, weights: torch.Tensor, centers: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Labels (s, n), and for each centre the weighted sum and the weight of its rows, in float64."""
+    s, c, m = centers.shape
+    labels = torch.empty((s, len(Z)), dtype=torch.int64, device=Z.device)
+    totals = torch.zeros((s * c, m + 1), dtype=torch.float64, device=Z.device)
+    for rows in _blocks(place, Z, centers):
+        label = _distances(Z[rows], centers).argmin(dim=2)  # (rows, s)
+        labels[:, rows] = label.T
+        # Sums as one product with 0-1 columns: the same bits from run to run, which scattered additions are not.
+        member = torch.zeros((len(label), s, c), dtype=torch.float64, device=Z.device)
+        member.scatter_(2, label[:, :, None], 1.0)
+        w = weights[rows, None]
+        totals += member.view(len(label), s * c).T @ torch.cat([Z[rows] * w, w], dim=1)
+    return labels, totals[:, :m].view(s, c, m), totals[:, m].view(s, c)
+
+
+def _refilled(
+    Z: torch.Tensor,
+    weights: torch.Tensor,
+    centers: torch.Tensor,
+    labels: torch.Tensor,
+    sums: torch.Tensor,
+    counts: torch.Tensor,
+) -> torch.Tensor:
+    """Means of the rows of each centre, where empty ones have taken over the rows farthest from theirs."""
+    empty = torch.nonzero(counts == 0)[:, 0]
+    distances = (Z - centers[labels]).square().sum(dim=1)
+    far = torch.topk(distances, len(empty)).indices
+    sums, counts = sums.clone(), counts.clone()
+    for place, row in zip(empty.tolist(), far.tolist(), strict=True):
+        taken = Z[row].to(torch.float64) * weights[row]
+        sums[labels[row]] -= taken
+        counts[labels[row]] -= weights[row]
+        sums[place], counts[place] = taken, weights[row]
+    means = sums / counts.clamp(min=1e-300)[:, None]
+    return torch.where(counts[:, None] > 0, means, centers.to(torch.float64)).to(Z.dtype)
+
+
+def _distances(Z: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
+    """|c|² - 2 z.c of rows to the centres of each run, (rows, s, c): least where the distance is."""
+    s, c, m = centers.shape
+    flat = centers.reshape(s * c, m)
+    return torch.addmm(flat.square().sum(dim=1), Z, flat.T, alpha=-2.0).view(len(Z), s, c)
+
+
+def _blocks(place: Place, Z: torch.Tensor, centers: torch.Tensor) -> list[slice]:
+    """Row blocks whose distances and 0-1 columns stay within the budget."""
+    n_centers = centers.numel() // centers.shape[-1]
+    return row_blocks(len(Z), max(16, place.tile_bytes // (24 * n_centers)))

@@ -1,0 +1,147 @@
+"""Nearest neighbours on a device: candidates from inner products, then measured from differences and proven."""
+
+import torch
+
+from adaam.engines.blocks import row_blocks
+from adaam.engines.gpu_rows import Place
+
+SPARE = 8  # candidates beyond k, so that rounding cannot hide a neighbour
+FUSED_ROWS = 1 << 14  # fewer rows do not repay a bound for each
+FUSED_NEIGHBORS = 64
+SAMPLED_SHARE = 16  # every how many-th row is looked at to bound the distance of the k-th neighbour
+CAPACITY = 512  # candidates a row may have within its bound
+STRIP_ROWS = 1 << 17
+MAX_COLUMNS = 1 << 17  # columns of one tile of distances
+
+
+def neighbors(place: Place, X: torch.Tensor, k: int, *, fused: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices and distances of the k nearest others of each row, nearest first, lower index first on a tie."""
+    if not fused or len(X) < FUSED_ROWS or k > FUSED_NEIGHBORS or X.dtype != torch.float32:
+        return _plain(place, X, torch.arange(len(X), device=X.device), k)
+    indices, distances, proven = _fused(place, X, k)
+    open_rows = torch.nonzero(~proven)[:, 0]
+    if len(open_rows):
+        indices[open_rows], distances[open_rows] = _plain(place, X, open_rows, k)
+    return indices, distances
+
+
+def _plain(place: Place, X: torch.Tensor, rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Neighbours of chosen rows by tiles of distances in X's precision."""
+    n = len(X)
+    width = min(k + SPARE, n - 1)
+    squares = X.square().sum(dim=1)
+    columns = min(n, MAX_COLUMNS)
+    height = max(16, place.tile_bytes // (2 * X.element_size() * columns))
+    found = []
+    for part in row_blocks(len(rows), height):
+        chosen = rows[part]
+        best = torch.empty((len(chosen), 0), dtype=X.dtype, device=X.device)
+        ids = torch.empty((len(chosen), 0), dtype=torch.int64, device=X.device)
+        for span in row_blocks(n, columns):
+            near = torch.addmm(squares[span], X[chosen], X[span].T, alpha=-2.0)
+            inside = (chosen >= span.start) & (chosen < span.stop)
+            near[torch.nonzero(inside)[:, 0], chosen[inside] - span.start] = torch.inf
+            nearest, at = torch.topk(near, min(width, near.shape[1]), dim=1, largest=False)
+            best, ids = torch.cat([best, nearest], dim=1), torch.cat([ids, at + span.start], dim=1)
+            best, at = torch.topk(best, min(width, best.shape[1]), dim=1, largest=False)
+            ids = ids.gather(1, at)
+        found.append(_measured(place, X, chosen, ids, k))
+    return torch.cat([ids for ids, _ in found]), torch.cat([distances for _, distances in found])
+
+
+def _measured(
+    place: Place, X: torch.Tensor, rows: torch.Tensor, candidates: torch.Tensor, k: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the k nearest of the candidates by distances from differences: coincident rows are at distance 0."""
+    candidates = candidates.sort(dim=1).values
+    distances = torch.empty(candidates.shape, dtype=torch.float64, device=X.device)
+    height = max(1, place.tile_bytes // (4 * X.element_size() * X.shape[1] * candidates.shape[1]))
+    for part in row_blocks(len(rows), height):
+        difference = X[candidates[part]] - X[rows[part], None]
+        distances[part] = torch.linalg.vector_norm(difference, dim=2)
+    distances, order = distances.sort(dim=1, stable=True)
+    return candidates.gather(1, order)[:, :k].contiguous(), distances[:, :k].contiguous()
+
+
+def _fused(place: Place, X: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Neighbours by half-precision tiles that are never written, and which rows they are proven for.
+
+    A bound on the distance of the k-th neighbour, from a sample of rows, leaves about a hundred candidates a row. By
+    the triangle inequality, distances between rounded rows are off by no more than the lengths of the two rounding
+    errors, which are measured: a row whose k-th distance stays below that of every row left out is proven.
+    """
+    from adaam.engines.gpu_fused import half_rows
+    from adaam.engines.gpu_kernels import collect_near_kernel
+
+    BM, BN, BK = 128, 128, 64
+    n = len(X)
+    n_rows = -(-n // BM) * BM
+    Y, scale = half_rows(X, n_rows, BK, 2.0**10)
+    squares = torch.full((n_rows,), torch.inf, dtype=torch.float32, device=X.device)
+    errors = torch.empty(n, dtype=torch.float32, device=X.device)
+    for part in place.blocks(X):
+        rounded = Y[part, : X.shape[1]].float()
+        squares[part] = rounded.square().sum(dim=1)
+        errors[part] = torch.linalg.vector_norm(X[part] * scale - rounded, dim=1)
+    bounds = _bounds(place, Y, squares, n, k)
+    # Rounding of the sums: every term is below |x||y|, and their partial sums are float32 numbers.
+    largest = squares[:n].max()
+    slack = (2.0 * Y.shape[1] * torch.finfo(torch.float32).eps) * largest
+
+    indices = torch.empty((n, k), dtype=torch.int64, device=X.device)
+    distances = torch.empty((n, k), dtype=torch.float64, device=X.device)
+    proven = torch.zeros(n, dtype=torch.bool, device=X.device)
+    width = min(k + SPARE, n - 1)
+    for first in range(0, n_rows, STRIP_ROWS):
+        tall = min(STRIP_ROWS, n_rows - first)
+        counts = torch.zeros(tall, dtype=torch.int32, device=X.device)
+        ids = torch.zeros((tall, CAPACITY), dtype=torch.int32, device=X.device)
+        values = torch.full((tall, CAPACITY), torch.inf, dtype=torch.float32, device=X.device)
+        tiles = n_rows // BN
+        parts = max(1, min(tiles, 2112 // (tall // BM)))
+        grid = (tall // BM, parts)
+        shapes = {"CAPACITY": CAPACITY, "D": Y.shape[1], "BM": BM, "BN": BN, "BK": BK}
+        collect_near_kernel[grid](
+            Y, squares, bounds[first:], counts, ids, values, first, tiles, -(-tiles // parts), **shapes,
+            num_warps=8, num_stages=3,
+        )  # fmt: skip
+        real = slice(0, min(tall, n - first))
+        rows = torch.arange(first, first + real.stop, device=X.device)
+        near, at = torch.topk(values[real], width + 1, dim=1, largest=False)
+        candidates = ids[real].gather(1, at[:, :width]).long()
+        enough = (counts[real] >= width) & (counts[real] <= CAPACITY)
+        # Rows that found too few are searched again; until then any candidate stands in.
+        candidates[~enough] = (rows[~enough, None] + torch.arange(1, width + 1, device=X.device)) % n
+        indices[rows], distances[rows] = _measured(place, X, rows, candidates, k)
+        left_out = torch.minimum(near[:, width], bounds[first : first + real.stop]) + squares[rows]
+        reach = (left_out - slack).clamp_(min=0).sqrt() - errors[rows] - errors.max()
+        proven[rows] = enough & (distances[rows, -1] * scale <= reach)
+    return indices, distances, proven
+
+
+def _bounds(place: Place, Y: torch.Tensor, squares: torch.Tensor, n: int, k: int) -> torch.Tensor:
+    """Bound |y|² - 2 x.y for each row x such that its k nearest and some more stay within, most likely."""
+    from adaam.engines.gpu_kernels import nearest_in_groups_kernel
+
+    BM, BN, BK = 128, 64, 64
+    wanted = (k + SPARE) / SAMPLED_SHARE
+    place_in_sample = max(8, round(wanted + 5 * wanted**0.5))
+    n_sampled = n // SAMPLED_SHARE // BN * BN
+    source = torch.Generator(device=Y.device).manual_seed(0)
+    sampled = torch.randperm(n, generator=source, device=Y.device)[:n_sampled]
+    sample, sample_squares = Y[sampled], squares[sampled]
+    tiles = n_sampled // BN
+    bounds = torch.full((len(Y),), -torch.inf, dtype=torch.float32, device=Y.device)
+    height = max(BM, place.tile_bytes // (4 * tiles) // BM * BM)
+    for part in row_blocks(len(Y), height):
+        tall = part.stop - part.start
+        minima = torch.empty((tall, tiles), dtype=torch.float32, device=Y.device)
+        per_program = max(1, -(-tiles * (tall // BM) // 4224))
+        grid = (tall // BM, -(-tiles // per_program))
+        nearest_in_groups_kernel[grid](
+            Y[part], sample, sample_squares, minima, tiles, per_program,
+            D=Y.shape[1], BM=BM, BN=BN, BK=BK, num_warps=4, num_stages=3,
+        )  # fmt: skip
+        bounds[part] = torch.topk(minima, min(place_in_sample, tiles), dim=1, largest=False).values[:, -1]
+    bounds[n:] = -torch.inf
+    return bounds

@@ -1,0 +1,362 @@
+"""Every verb of every engine against dense float64 oracles, and whole fits against the CPU engine."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import subspace_angles
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.metrics import adjusted_rand_score
+
+from adaam import AdaAM, AdaAMClustering
+from adaam.engines import CPUEngine, GPUEngine, resolve_engine
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+ENGINES = [
+    pytest.param(CPUEngine(tile_bytes=1 << 16), id="cpu"),
+    pytest.param(GPUEngine(device="cpu", tile_bytes=1 << 17), id="gpu-on-host", marks=needs_torch),
+]
+DTYPES = [np.float32, np.float64]
+# Largest error measured over these cases, relative to the largest entry, times 8.
+RTOL = {np.float32: 4e-6, np.float64: 2e-13}
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    return request.param
+
+
+def cloud(n=157, d=9, seed=0, dtype=np.float64):
+    X = np.random.default_rng(seed).standard_normal((n, d)).astype(dtype)
+    X.flags.writeable = False
+    return X
+
+
+def factor(n, r, seed=0, dtype=np.float64):
+    return np.ascontiguousarray(oracles.left_vectors(cloud(n, 2 * r, seed), r).astype(dtype))
+
+
+def close(actual, expected, dtype):
+    scale = max(float(np.abs(expected).max(initial=0.0)), 1e-300)
+    np.testing.assert_allclose(np.asarray(actual, np.float64) / scale, expected / scale, rtol=0, atol=RTOL[dtype])
+
+
+def multiset(n, seed=1):
+    return np.random.default_rng(seed).integers(1, 5, n).astype(np.float64)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("form", ["dense", "sparse", "resident"])
+def test_row_verbs_match_the_formulas(engine, dtype, form):
+    X = cloud(dtype=dtype)
+    rows = {"dense": X, "sparse": csr_array(X), "resident": engine.asarray(X)}[form]
+    rng = np.random.default_rng(3)
+    scale, mean, weights = rng.random(len(X)) + 0.5, rng.standard_normal(9), multiset(len(X))
+    C = rng.standard_normal((4, 9))
+    Z = X * scale[:, None] - mean
+    close(engine.row_norms(rows), np.linalg.norm(X.astype(np.float64), axis=1), dtype)
+    close(engine.scatter(rows, scale, mean, weights), (Z * weights[:, None]).T @ Z, dtype)
+    close(engine.row_scatter(rows, scale, mean), Z @ Z.T, dtype)
+    close(engine.to_host(engine.project(rows, scale, mean, C)), Z @ C.T, dtype)
+    close(engine.cross(rows, rows, weights), (X * weights[:, None]).astype(np.float64).T @ X, dtype)
+    close(engine.cross(scale[:, None], rows), scale[None] @ X, dtype)
+    assert engine.project(rows, scale, mean, C).dtype == dtype
+
+
+def test_row_lengths_neither_overflow_nor_vanish(engine):
+    X = np.array([[3e200, 4e200], [3e-200, 4e-200], [0.0, 0.0]])
+    np.testing.assert_allclose(engine.row_norms(X), [5e200, 5e-200, 0.0], rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (5, 4), (157, 7), (400, 20)])
+def test_neighbors_are_the_nearest_others(engine, dtype, n, k):
+    X = engine.asarray(cloud(n, dtype=dtype))
+    indices, distances = engine.neighbors(X, k)
+    _, expected = oracles.neighbors(cloud(n, dtype=dtype).astype(np.float64), k)
+    close(distances, expected, dtype)
+    measured = np.linalg.norm(cloud(n, dtype=dtype)[indices] - cloud(n, dtype=dtype)[:, None], axis=2)
+    close(measured, expected, dtype)
+    assert (indices != np.arange(n)[:, None]).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_coincident_rows_are_neighbors_at_distance_zero(engine, dtype):
+    X = cloud(60, dtype=dtype).copy()
+    X[40:] = X[:20]
+    _, distances = engine.neighbors(engine.asarray(X), 2)
+    assert (distances[:20, 0] == 0).all()
+    assert (distances[40:, 0] == 0).all()
+    assert (distances[20:40, 0] > 0).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sparse_gram_is_the_quadratic_form(engine, dtype):
+    X, rng = cloud(dtype=dtype), np.random.default_rng(5)
+    W = csr_array(rng.random((157, 157)) * (rng.random((157, 157)) < 0.05))
+    close(engine.sparse_gram(W, engine.asarray(X)), X.astype(np.float64).T @ W @ X, dtype)
+
+
+def dense_cut(P, t, weights, diagonal):
+    """The t-th largest magnitude of PP' with multiplicities, from all entries sorted."""
+    S = np.abs(P.astype(np.float64) @ P.T.astype(np.float64))
+    counts = np.outer(weights, weights)
+    np.fill_diagonal(counts, diagonal)
+    order = np.argsort(S.ravel())[::-1]
+    reached = np.flatnonzero(np.cumsum(counts.ravel()[order]) >= t)
+    return S.ravel()[order[reached[0]]] if len(reached) else 0.0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.2, 0.9, 1.5])
+def test_cut_is_the_tth_largest_magnitude(engine, dtype, weighted, share):
+    P = factor(150, 6, dtype=dtype)
+    weights = multiset(150) if weighted else np.ones(150)
+    t = max(1.0, np.floor(share * weights.sum() ** 2))
+    cut = engine.cut(engine.asarray(P), t, weights, weights**2)
+    expected = dense_cut(P, t, weights, weights**2)
+    assert cut == pytest.approx(expected, rel=0, abs=RTOL[dtype] * 0.1)
+
+
+@needs_torch
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cut_survives_narrowing_by_bins(monkeypatch, dtype, weighted):
+    from adaam.engines import gpu_cut
+
+    monkeypatch.setattr(gpu_cut, "MAX_COLLECTED", 8)
+    monkeypatch.setattr(gpu_cut, "N_BINS", 16)
+    monkeypatch.setattr(gpu_cut, "SAMPLED_PAIRS", 64)
+    engine = GPUEngine(device="cpu", tile_bytes=1 << 14)
+    P = factor(90, 4, dtype=dtype)
+    weights = multiset(90) if weighted else np.ones(90)
+    for t in (1.0, 7.0, 300.0, np.floor(weights.sum() ** 2 / 3), weights.sum() ** 2 - 1):
+        cut = engine.cut(engine.asarray(P), t, weights, weights**2)
+        assert cut == pytest.approx(dense_cut(P, t, weights, weights**2), rel=0, abs=RTOL[dtype] * 0.1)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(2, 40), st.integers(1, 400), st.integers(0, 1000), st.sampled_from([0, 1]))
+def test_cut_of_tied_products_is_exact(n, t, seed, which):
+    """Small whole numbers have exact products and many ties, so the cut must match to the last bit."""
+    if which == 1 and torch is None:
+        return
+    engine = [CPUEngine(tile_bytes=1 << 15), GPUEngine(device="cpu", tile_bytes=1 << 13)][which]
+    rng = np.random.default_rng(seed)
+    P = rng.integers(-2, 3, (n, 3)).astype(np.float64)
+    weights = rng.integers(1, 3, n).astype(np.float64)
+    diagonal = weights**2 - weights
+    assert engine.cut(engine.asarray(P), float(t), weights, diagonal) == dense_cut(P, t, weights, diagonal)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("share", [0.03, 0.5])
+def test_pruned_gram_matches_the_dense_matrix(engine, dtype, weighted, share):
+    X, P = cloud(150, dtype=dtype), factor(150, 6, dtype=dtype)
+    w = multiset(150) if weighted else np.ones(150)
+    S = P.astype(np.float64) @ P.T.astype(np.float64)
+    magnitudes = np.sort(np.abs(S).ravel())
+    at = int(len(magnitudes) * (1 - share))
+    threshold = (magnitudes[at] + magnitudes[at + 1]) / 2  # off every entry, so that rounding decides nothing
+    while magnitudes[at + 1] - magnitudes[at] < 1e-7:
+        at += 1
+        threshold = (magnitudes[at] + magnitudes[at + 1]) / 2
+    kept = np.where(np.abs(S) >= threshold, S, 0.0)
+    np.fill_diagonal(kept, 0.0)
+    gram, degrees = engine.pruned_gram(engine.asarray(P), threshold, engine.asarray(X), w)
+    WX = X.astype(np.float64) * w[:, None]
+    close(gram, WX.T @ kept @ WX, dtype)
+    close(degrees, w * (kept @ w), dtype)
+
+
+def test_first_equal_finds_equal_rows(engine):
+    X = np.repeat(cloud(40), 3, axis=0)[np.random.default_rng(0).permutation(120)]
+    X[X > 1.5] = 0.0
+    Y = X.copy()
+    Y[Y == 0.0] = -0.0
+    X[::2] = Y[::2]
+    _, expected, inverse = np.unique(X + 0.0, axis=0, return_index=True, return_inverse=True)
+    for rows in (X, engine.asarray(X), csr_array(X)):
+        np.testing.assert_array_equal(engine.first_equal(rows), expected[inverse.ravel()])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kmeans_runs_match_between_engines(engine, dtype):
+    Z, _ = make_blobs(300, 4, centers=6, cluster_std=2.0, random_state=0)
+    Z, weights = Z.astype(dtype), multiset(300) * (np.arange(300) % 7 > 0)
+    found = engine.kmeans(engine.asarray(Z), 6, 5, 3, weights)
+    expected = CPUEngine().kmeans(Z, 6, 5, 3, weights)
+    assert adjusted_rand_score(found.labels, expected.labels) == 1.0
+    assert found.inertia == pytest.approx(expected.inertia, rel=1e-5)
+    spread = cdist(Z, found.centers, "sqeuclidean")
+    np.testing.assert_array_equal(found.labels, spread.argmin(axis=1))
+    assert found.inertia == pytest.approx(weights @ spread.min(axis=1), rel=1e-5)
+
+
+def test_kmeans_does_not_depend_on_the_order_of_rows(engine):
+    Z, _ = make_blobs(200, 3, centers=4, cluster_std=3.0, random_state=1)
+    Z[50:60] = Z[0]
+    order = np.random.default_rng(0).permutation(200)
+    first = engine.kmeans(engine.asarray(Z), 5, 3, 0, np.ones(200))
+    second = engine.kmeans(engine.asarray(Z[order]), 5, 3, 0, np.ones(200))
+    assert adjusted_rand_score(first.labels[order], second.labels) == 1.0
+
+
+def test_kmeans_gives_every_cluster_a_row(engine):
+    """Starts among coincident rows leave clusters empty; the rows farthest from their centres fill them."""
+    Z = np.concatenate([np.zeros((50, 2)), cloud(6, 2) * 1e-3 + 5, cloud(6, 2, seed=1) + 50])
+    found = engine.kmeans(engine.asarray(Z), 8, 4, 0, np.ones(len(Z)))
+    assert len(np.unique(found.labels)) == 8
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_verbs_leave_their_inputs_unchanged(engine, dtype):
+    X = cloud(80, dtype=dtype).copy()
+    P, weights = factor(80, 3, dtype=dtype), multiset(80)
+    before = X.copy(), P.copy(), weights.copy()
+    for A in (X, P, weights):
+        A.flags.writeable = False
+    rows, thin = engine.asarray(X), engine.asarray(P)
+    engine.scatter(rows, weights, np.zeros(9), weights)
+    engine.neighbors(rows, 3)
+    engine.cut(thin, 50.0, weights, weights**2)
+    engine.pruned_gram(thin, 0.01, rows, weights)
+    engine.kmeans(rows, 3, 2, 0, weights)
+    for A, B in zip((engine.to_host(rows), engine.to_host(thin), weights), before, strict=True):
+        np.testing.assert_array_equal(A, B)
+
+
+def data_sets():
+    digits, _ = load_digits(return_X_y=True)
+    blobs, _ = make_blobs(500, 12, centers=5, cluster_std=2.0, random_state=0)
+    return {"digits": (digits, 10), "blobs": (np.concatenate([blobs, blobs[:40]]), 5)}
+
+
+@needs_torch
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["digits", "blobs"])
+@pytest.mark.parametrize("given_as", ["array", "tensor", "stream"])
+def test_whole_fits_agree_with_the_cpu_engine(dtype, name, given_as):
+    X, c = data_sets()[name]
+    X = X.astype(dtype)
+    engine = GPUEngine(device="cpu", tile_bytes=1 << 20, memory_bytes=0 if given_as == "stream" else None)
+    given = torch.tensor(X) if given_as == "tensor" else X
+    expected = AdaAMClustering(c, learner=AdaAM(c)).fit(X)
+    found = AdaAMClustering(c, learner=AdaAM(c, engine=engine)).fit(given)
+    angle = subspace_angles(found.components_.T.astype(np.float64), expected.components_.T.astype(np.float64)).max()
+    assert angle < {np.float32: 2e-4, np.float64: 1e-9}[dtype]
+    assert adjusted_rand_score(found.labels_, expected.labels_) >= 0.98
+    assert found.engine_ == "gpu"
+    np.testing.assert_array_equal(found.predict(given), found.labels_)
+
+
+@needs_torch
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tensors_come_back_as_tensors(dtype):
+    X = cloud(120, dtype=dtype)
+    model = AdaAM(3, engine=GPUEngine(device="cpu"))
+    Z = model.fit_transform(torch.tensor(X))
+    assert isinstance(Z, torch.Tensor)
+    assert Z.dtype == {np.float32: torch.float32, np.float64: torch.float64}[dtype]
+    assert isinstance(model.transform(X), np.ndarray)
+    np.testing.assert_array_equal(np.asarray(Z), model.transform(X))
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (lambda: torch.zeros(3), "dimension"),
+        (lambda: torch.zeros((1, 4)), "at least 2 row"),
+        (lambda: torch.full((5, 2), torch.nan), "NaN"),
+        (lambda: torch.zeros((5, 2), dtype=torch.complex64), "complex"),
+    ],
+)
+def test_bad_tensors_are_refused_with_a_reason(X, message):
+    with pytest.raises(ValueError, match=message):
+        AdaAM(2, engine=GPUEngine(device="cpu")).fit(X())
+
+
+@needs_torch
+def test_other_widths_of_tensors_are_refused():
+    model = AdaAM(2, engine=GPUEngine(device="cpu")).fit(torch.tensor(cloud(50)))
+    with pytest.raises(ValueError, match="8 features"):
+        model.transform(torch.tensor(cloud(50, 8)))
+
+
+@needs_torch
+@pytest.mark.skipif(torch is not None and torch.cuda.is_available(), reason="there is a CUDA device")
+def test_gpu_without_a_device_is_an_error_and_never_another_engine():
+    with pytest.raises(RuntimeError, match=r'engine="gpu" needs a CUDA device.*GPUEngine\(device="cpu"\)'):
+        AdaAM(2, engine="gpu").fit(cloud())
+
+
+def test_missing_torch_names_the_extra(monkeypatch):
+    monkeypatch.setattr("adaam.engines.gpu.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r'engine="gpu" needs PyTorch, which is not installed.*adaam\[gpu\]'):
+        AdaAM(2, engine="gpu").fit(cloud())
+
+
+def test_an_engine_that_is_not_known_is_refused():
+    with pytest.raises(ValueError, match='Use "auto", "cpu", "gpu"'):
+        resolve_engine("cuda")
+
+
+@needs_torch
+def test_running_out_of_memory_names_bytes_and_remedy(monkeypatch):
+    from adaam.engines import gpu_rows
+
+    def fail(place, X):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. If reserved but unallocated ...")
+
+    monkeypatch.setattr(gpu_rows, "row_norms", fail)
+    with pytest.raises(MemoryError, match=r"Tried to allocate 2.00 GiB.*GPUEngine\(tile_bytes="):
+        GPUEngine(device="cpu").row_norms(cloud())
+
+
+@needs_torch
+def test_plan_says_where_rows_live():
+    engine = GPUEngine(device="cpu", memory_bytes=16 << 30)
+    assert engine.plan((1_000_000, 784)).rows_on_device
+    assert "streamed" in str(engine.plan((4_000_000, 784)))
+
+
+@needs_torch
+def test_precision_that_the_caller_set_is_left_alone():
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        GPUEngine(device="cpu").cross(cloud(), cloud())
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_importing_adaam_leaves_torch_alone():
+    code = "import sys, adaam; sys.exit(any(name in sys.modules for name in ('torch', 'triton')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False, env={**os.environ}).returncode == 0
+
+
+@needs_torch
+def test_disconnected_and_tiny_data_fit():
+    X = np.array([[0.0, 1.0], [1.0, 0.0], [0.9, 0.1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = AdaAM(2).fit(X)
+        found = AdaAM(2, engine=GPUEngine(device="cpu")).fit(X)
+    np.testing.assert_allclose(found.transform(X), expected.transform(X), atol=1e-9)

@@ -1,0 +1,202 @@
+"""The command line as a shell user meets it: real processes, real files."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_blobs
+
+import adaam
+
+pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
+
+X, Y = make_blobs(90, n_features=5, centers=3, random_state=0)
+
+
+def run(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "adaam", *map(str, arguments)], capture_output=True, text=True, timeout=120, **options
+    )
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """The same rows in every format."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    np.save(tmp_path / "rows.npy", X)
+    np.savez(tmp_path / "rows.npz", X=X, y=Y)
+    np.savetxt(tmp_path / "rows.csv", X, delimiter=",", fmt="%.17g", header="a,b,c,d,e", comments="")
+    np.savetxt(tmp_path / "bare.csv", X, delimiter=",", fmt="%.17g")
+    pq.write_table(pa.table({name: X[:, j] for j, name in enumerate("abcde")}), tmp_path / "rows.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["rows.npy", "rows.npz", "rows.csv", "bare.csv", "rows.parquet"])
+def test_every_format_gives_the_same_labels(rows, name):
+    result = run("cluster", rows / name, "--clusters", 3, "--preparation", "linear", "-o", rows / "labels.csv")
+    assert result.returncode == 0, result.stderr
+    labels = np.loadtxt(rows / "labels.csv", skiprows=1, dtype=int)
+    expected = adaam.AdaAMClustering(3, learner=adaam.AdaAM(3, preparation="linear")).fit_predict(X)
+    np.testing.assert_array_equal(labels, expected)
+    assert ("accuracy" in result.stderr) == (name == "rows.npz"), "only that file holds classes"
+
+
+@pytest.mark.parametrize("name", ["out.npy", "out.npz", "out.csv", "out.parquet"])
+def test_fit_and_transform_through_every_output_format(rows, name):
+    assert run("fit", rows / "rows.csv", "--clusters", 3, "-o", rows / "model.adaam").returncode == 0
+    result = run("transform", rows / "model.adaam", rows / "rows.csv", "-o", rows / name)
+    assert result.returncode == 0, result.stderr
+    model = adaam.load(rows / "model.adaam")
+    assert list(model.feature_names_in_) == list("abcde")
+    expected = adaam.AdaAM(3).fit_transform(X)
+    if name == "out.csv":
+        found = np.loadtxt(rows / name, delimiter=",", skiprows=1)
+    elif name == "out.parquet":
+        import pyarrow.parquet as pq
+
+        found = np.column_stack([column.to_numpy() for column in pq.read_table(rows / name).columns])
+    else:
+        found = np.load(rows / name) if name.endswith("npy") else np.load(rows / name)["X"]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_results_go_to_standard_output_and_talk_to_standard_error(rows):
+    run("fit", rows / "rows.npy", "--clusters", 3, "-o", rows / "m.adaam")
+    mapped = run("transform", rows / "m.adaam", rows / "rows.npy")
+    assert mapped.stdout.splitlines()[0] == "adaam0,adaam1,adaam2"
+    assert len(mapped.stdout.splitlines()) == 91
+    labels = run("cluster", rows / "rows.npy", "--clusters", 3, "-o", "-")
+    assert labels.stdout.splitlines()[0] == "cluster"
+    assert "90 rows in 3 clusters" in labels.stderr
+
+
+def test_the_main_job_draws_a_picture_and_says_how_good_it_is(tmp_path):
+    result = run("cluster", "digits", "--clusters", 10, "--plot", tmp_path / "digits.png")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "digits.png").read_bytes().startswith(b"\x89PNG")
+    accuracy = float(result.stderr.split("accuracy ")[1].split("%")[0])
+    assert accuracy > 75  # 80.7 measured
+
+
+def test_classes_from_a_file_score_the_clusters(rows):
+    np.savetxt(rows / "classes.csv", Y, fmt="%d")
+    result = run("cluster", rows / "rows.csv", "--clusters", 3, "--truth", rows / "classes.csv")
+    assert "accuracy 100.0%" in result.stderr
+    np.savetxt(rows / "short.csv", Y[:5], fmt="%d")
+    result = run("cluster", rows / "rows.csv", "--clusters", 3, "--truth", rows / "short.csv")
+    assert result.returncode == 1
+    assert "5 classes for 90 rows" in result.stderr
+
+
+def damaged(folder):
+    (folder / "text.csv").write_text("a,b\n1,2\n3,oops\n")
+    (folder / "empty.csv").write_text("")
+    (folder / "broken.npy").write_bytes(b"\x93NUMPY garbage")
+    (folder / "broken.npz").write_bytes(b"PK garbage")
+    (folder / "broken.parquet").write_bytes(b"PAR1 garbage")
+    np.save(folder / "objects.npy", np.array([{}, []], dtype=object), allow_pickle=True)
+    np.save(folder / "words.npy", np.array([["a", "b"], ["c", "d"]]))
+    np.save(folder / "cube.npy", np.zeros((2, 2, 2)))
+    np.save(folder / "nan.npy", np.full((9, 2), np.nan))
+    np.savez(folder / "two.npz", A=X, B=X)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.csv", "no such file"),
+        ("rows.txt", "ending '.txt' is not known"),
+        ("text.csv", "must be a number"),
+        ("empty.csv", "is empty"),
+        ("broken.npy", "cannot be read as .npy"),
+        ("broken.npz", "cannot be read as .npz"),
+        ("broken.parquet", "cannot be read as .parquet"),
+        ("objects.npy", "cannot be read as .npy"),
+        ("words.npy", "not a table"),
+        ("cube.npy", "not a table"),
+        ("nan.npy", "NaN"),
+        ("two.npz", "the rows must be named X"),
+    ],
+)
+def test_a_bad_file_gives_one_line_and_exit_code_1(tmp_path, name, message):
+    damaged(tmp_path)
+    result = run("cluster", tmp_path / name, "--clusters", 2, "-o", tmp_path / "labels.csv")
+    assert result.returncode == 1
+    assert message in result.stderr
+    assert result.stderr.startswith("adaam: error: ")
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "labels.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["cluster"], ["cluster", "digits"], ["cluster", "digits", "--clusters", "many"], ["dance"]]
+)
+def test_bad_usage_exits_with_2(arguments):
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert "usage: adaam" in result.stderr
+
+
+def test_targets_are_refused_before_the_work(tmp_path):
+    for option, target, message in (
+        ("-o", tmp_path / "labels.txt", "is not known"),
+        ("-o", tmp_path / "no" / "labels.csv", "folder does not exist"),
+        ("--plot", tmp_path / "picture.bmp", "pictures are .png"),
+    ):
+        result = run("cluster", "digits", "--clusters", 10, option, target)
+        assert result.returncode == 1
+        assert message in result.stderr
+        assert "rows in" not in result.stderr
+
+
+def test_transform_refuses_a_foreign_model_and_the_wrong_columns(rows):
+    foreign = run("transform", rows / "rows.npz", rows / "rows.npy")
+    assert foreign.returncode == 1
+    assert "not an adaam model" in foreign.stderr
+    run("fit", rows / "rows.npy", "--clusters", 3, "-o", rows / "m.adaam")
+    np.save(rows / "narrow.npy", X[:, :2])
+    narrow = run("transform", rows / "m.adaam", rows / "narrow.npy")
+    assert narrow.returncode == 1
+    assert "5 features" in narrow.stderr
+
+
+def test_warnings_are_one_line_each(tmp_path):
+    np.save(tmp_path / "iris.npy", load_iris().data)
+    result = run("cluster", tmp_path / "iris.npy", "--clusters", 3, "--preparation", "linear")
+    assert result.returncode == 0
+    assert "adaam: warning: The neighbour graph falls into" in result.stderr
+    assert ".py:" not in result.stderr
+
+
+def test_an_interrupt_exits_with_130_and_leaves_no_file(tmp_path):
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((20_000, 60)))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "adaam", "cluster", tmp_path / "rows.npy", "--clusters", "10", "-o", tmp_path / "l.csv"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    time.sleep(4.0)  # imports are over and the fit, which takes longer than this, is under way
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in errors
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.npy"]
+
+
+def test_version_and_help():
+    assert run("--version").stdout == f"adaam {adaam.__version__}\n"
+    assert "examples:" in run("--help").stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(rows):
+    command = f"{sys.executable} -m adaam cluster {rows / 'rows.npy'} --clusters 3 -o - | head -1"
+    result = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0
+    assert "Traceback" not in result.stderr

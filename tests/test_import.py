@@ -1,0 +1,38 @@
+"""Importing adaam is as light as importing scikit-learn's own parts, and loads nothing optional."""
+
+import subprocess
+import sys
+
+import pytest
+
+OPTIONAL = ["matplotlib", "pandas", "polars", "pyarrow", "torch", "triton", "dask", "distributed", "numba", "faiss"]
+
+# scikit-learn first, in the same process: what adaam adds is the difference, in time and in modules.
+# (scikit-learn itself loads pandas and pyarrow where they are installed.)
+MEASURE = """
+import sys, time
+start = time.perf_counter()
+import sklearn.cluster, sklearn.datasets, sklearn.decomposition, sklearn.metrics, sklearn.neighbors
+middle = time.perf_counter()
+before = set(sys.modules)
+import {module}
+print(time.perf_counter() - middle)
+print(" ".join(name for name in {optional!r} if name in set(sys.modules) - before))
+"""
+
+
+def measure(module):
+    """Seconds and optional modules that importing `module` adds to scikit-learn's own import."""
+    code = MEASURE.format(optional=OPTIONAL, module=module)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    seconds, loaded = run.stdout.split("\n")[:2]
+    return float(seconds), loaded.split()
+
+
+def test_import_adds_at_most_a_fifth_of_a_second_to_scikit_learns():
+    assert min(measure("adaam")[0] for _ in range(3)) <= 0.2
+
+
+@pytest.mark.parametrize("module", ["adaam", "adaam.cli"])
+def test_nothing_optional_is_loaded(module):
+    assert measure(module)[1] == []

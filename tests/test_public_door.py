@@ -1,0 +1,64 @@
+"""The public door: names, signatures and docstrings agree."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+
+import pytest
+from numpydoc.docscrape import ClassDoc, FunctionDoc
+
+import adaam
+
+SOURCE = Path(adaam.__file__).parent
+MODULES = [name for _, name, _ in pkgutil.walk_packages([str(SOURCE)], "adaam.")]
+PUBLIC = [(name, getattr(adaam, name)) for name in adaam.__all__]
+
+
+def test_every_public_name_exists_once():
+    assert len(set(adaam.__all__)) == len(adaam.__all__)
+    for name in adaam.__all__:
+        assert hasattr(adaam, name)
+
+
+def test_every_public_class_of_the_subpackages_is_at_the_door_or_a_building_block():
+    for module in (adaam.estimators, adaam.affinity):
+        estimators = {n for n in module.__all__ if hasattr(getattr(module, n), "get_params")} - {"LinearMetric"}
+        assert estimators <= set(adaam.__all__)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_opens_with_one_sentence(module):
+    doc = importlib.import_module(module).__doc__
+    assert doc
+    assert doc.splitlines()[0].endswith(".")
+
+
+@pytest.mark.parametrize(("name", "thing"), [(n, t) for n, t in PUBLIC if inspect.isclass(t)], ids=lambda x: str(x))
+def test_documented_parameters_are_the_constructors(name, thing):
+    if issubclass(thing, Exception):
+        return
+    documented = [p.name for p in ClassDoc(thing)["Parameters"]]
+    flat = [part.strip() for entry in documented for part in entry.split(",")]
+    expected = [p for p in inspect.signature(thing).parameters if p != "name"]
+    assert flat == expected
+
+
+@pytest.mark.parametrize(("name", "thing"), [(n, t) for n, t in PUBLIC if inspect.isclass(t)], ids=lambda x: str(x))
+def test_documented_arguments_of_public_methods_are_theirs(name, thing):
+    for method_name, method in inspect.getmembers(thing, inspect.isfunction):
+        if method_name.startswith("_") or not method.__module__.startswith("adaam"):
+            continue
+        doc = FunctionDoc(method)
+        assert doc["Summary"], f"{name}.{method_name} has no docstring"
+        if doc["Parameters"]:
+            flat = [part.strip() for p in doc["Parameters"] for part in p.name.split(",")]
+            expected = [p for p in inspect.signature(method).parameters if p != "self"]
+            assert flat == expected, f"{name}.{method_name}"
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_no_module_grows_past_four_hundred_lines(path):
+    assert len(path.read_text().splitlines()) <= 400
+    ast.parse(path.read_text())
