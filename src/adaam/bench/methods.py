@@ -149,7 +149,7 @@ def _rows(case: Case) -> Any:
 
 NIE = "Nie, Wang, Huang, KDD 2014"
 LISTED = (
-    Method("adaam", "AdaAM", "Li, Hou, Zhao, Li, ICME 2017", "embedding", _adaam, ("reference",)),
+    Method("adaam", "AdaAM", "Li, Chen, Zhao, Lu, ICME 2017", "embedding", _adaam, ("reference",)),
     Method("knn", "k-NN", "He, Niyogi, NIPS 2003", "embedding", _knn),
     Method("cons-knn", "Cons-kNN", "Premachandran, Kakarala, CVPR 2013", "embedding", _consensus),
     Method("dn", "DN", "Pavan, Pelillo, PAMI 2007", "embedding", _dominant),

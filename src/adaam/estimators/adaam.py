@@ -80,7 +80,7 @@ class AdaAM(LinearMetric):
 
     References
     ----------
-    Y. Li, B. Hou, J. Zhao, X. Li, "Adaptive Affinity Matrix for Unsupervised Metric Learning", ICME 2017.
+    Y. Li, J. Chen, Y. Zhao, H. Lu, "Adaptive Affinity Matrix for Unsupervised Metric Learning", ICME 2017.
 
     Examples
     --------

@@ -67,9 +67,9 @@ class LPP(LinearMetric):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from adaam import LPP
+    >>> from adaam import LPP, KNNAffinity
     >>> X, _ = load_digits(return_X_y=True)
-    >>> LPP(n_components=2).fit_transform(X).shape
+    >>> LPP(n_components=2, affinity=KNNAffinity(n_neighbors=10)).fit_transform(X).shape
     (1797, 2)
     """
 
