@@ -3,6 +3,10 @@
 import os
 from pathlib import Path
 
+# Several workers with several BLAS threads each would wait for one another; set before NumPy is loaded.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 

@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy import linalg
+from threadpoolctl import threadpool_limits
 
 from adaam._typing import FloatMatrix, FloatVector
 
@@ -20,11 +21,28 @@ def rank_floor(n_samples: int) -> float:
     return max(SMALLEST_FLOOR, n_samples * float(np.finfo(np.float64).eps))
 
 
+ONE_THREAD_SIZE = 2048
+
+
 class Eigenpairs(NamedTuple):
     """Eigenvalues (r,) and the matching eigenvectors as columns (d, r)."""
 
     values: FloatVector
     vectors: FloatMatrix
+
+
+def eigh(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
+    """All eigenpairs of a symmetric matrix, values ascending.
+
+    Up to moderate sizes on one thread: a second one gains little, waits in a spin on a busy machine (ten times slower
+    there), and would make the bits depend on the number of threads.
+    """
+    if len(A) > ONE_THREAD_SIZE:
+        values, vectors = linalg.eigh(A)
+    else:
+        with threadpool_limits(limits=1, user_api="blas"):
+            values, vectors = linalg.eigh(A)
+    return values, vectors
 
 
 def symmetric(A: FloatMatrix) -> FloatMatrix:

@@ -6,7 +6,6 @@ import sys
 import warnings
 
 import numpy as np
-import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics import adjusted_rand_score
 
+import oracles
 from adaam import AdaAM, AdaAMClustering
 from adaam.engines import CPUEngine, GPUEngine, resolve_engine
 
@@ -73,7 +73,8 @@ def test_row_verbs_match_the_formulas(engine, dtype, form):
     close(engine.to_host(engine.project(rows, scale, mean, C)), Z @ C.T, dtype)
     close(engine.cross(rows, rows, weights), (X * weights[:, None]).astype(np.float64).T @ X, dtype)
     close(engine.cross(scale[:, None], rows), scale[None] @ X, dtype)
-    assert engine.project(rows, scale, mean, C).dtype == dtype
+    assert engine.project(rows, scale, mean, C).dtype == np.float64
+    assert engine.project(rows, scale, mean, C.astype(dtype)).dtype == dtype
 
 
 def test_row_lengths_neither_overflow_nor_vanish(engine):

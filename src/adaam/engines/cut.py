@@ -9,7 +9,8 @@ from adaam._typing import FloatMatrix, FloatVector
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.tiles import upper_tiles
 
-SAMPLED_PAIRS = 1 << 20  # pairs looked at to guess the first bracket
+MAX_SAMPLED = 1 << 20  # pairs looked at to guess the first bracket, at most
+MIN_ROWS = 256  # fewer rows have so few pairs that all of them are kept
 MAX_DISTINCT = 1 << 22  # distinct magnitudes a pass may keep; a fuller bracket is narrowed by bins first
 N_BINS = 1 << 12
 
@@ -75,7 +76,7 @@ def exact_cut(pairs: Pairs, t: float) -> float:
     # |p_i . p_j| never exceeds the largest |p|², but for rounding, which the room above it covers.
     room = (64 + pairs.P.shape[1]) * float(np.finfo(pairs.P.dtype).eps)
     floor, ceiling = 0.0, float(pairs.squares().max()) * (1.0 + room)
-    low, high = guess_bracket(pairs, t) if len(pairs.P) ** 2 > MAX_DISTINCT else (floor, ceiling)
+    low, high = guess_bracket(pairs, t) if len(pairs.P) > MIN_ROWS else (floor, ceiling)
     while True:
         kept = count_values(pairs, low, high)
         tally = count_bins(pairs, low, high) if kept is None else kept
@@ -113,7 +114,7 @@ def count_values(pairs: Pairs, low: float, high: float) -> Tally | None:
 
     def tally(values: FloatVector, counts: FloatVector) -> Tally:
         inside = (values >= low) & (values <= high)
-        return merged([Tally(float(counts[values > high].sum()), values[inside], counts[inside])])
+        return Tally(float(counts[values > high].sum()), values[inside], counts[inside])
 
     parts: list[Tally] = []
     for part in tallies(pairs, low, tally):
@@ -142,12 +143,13 @@ def guess_bracket(pairs: Pairs, t: float) -> tuple[float, float]:
     """Bracket the cut from sampled pairs and the whole diagonal, four standard errors either way."""
     n = len(pairs.P)
     rng = np.random.default_rng(0)  # the guess affects speed alone, so its seed is nobody's business
-    row = rng.integers(n, size=SAMPLED_PAIRS)
-    column = (row + rng.integers(1, n, size=SAMPLED_PAIRS)) % n
+    n_sampled = min(MAX_SAMPLED, n * n // 64 + 4096)
+    row = rng.integers(n, size=n_sampled)
+    column = (row + rng.integers(1, n, size=n_sampled)) % n
     values = np.concatenate(
         [
             np.abs(np.einsum("ij,ij->i", pairs.P[row[part]], pairs.P[column[part]]))
-            for part in row_blocks(SAMPLED_PAIRS, 1 << 16)
+            for part in row_blocks(n_sampled, 1 << 16)
         ]
     )
     shares = pairs.weights[row] * pairs.weights[column]
@@ -156,7 +158,7 @@ def guess_bracket(pairs: Pairs, t: float) -> tuple[float, float]:
     counts = np.concatenate([shares * (total / shares.sum()), pairs.diagonal])
     order = np.argsort(values)[::-1]
     reached = np.cumsum(counts[order])
-    slack = 4.0 * total * np.sqrt(max(t / total, 1.0 / SAMPLED_PAIRS) / SAMPLED_PAIRS)
+    slack = 4.0 * total * np.sqrt(max(t / total, 1.0 / n_sampled) / n_sampled)
     first, last = np.searchsorted(reached, [t - slack, t + slack])
     bracket = values[order[np.clip([last, first], 0, len(order) - 1)]]
     return float(bracket[0]), float(bracket[1])

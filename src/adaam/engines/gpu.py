@@ -15,6 +15,9 @@ from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse
 from adaam.engines import equal_rows
 from adaam.engines.protocol import Clusters
 
+# From this many rows on, a fit of float32 rows works in float32 and on the tensor cores.
+FAST_ROWS = 1 << 15
+
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -73,10 +76,10 @@ class GPUEngine:
     tile_bytes : int, default=256 MiB
         Memory for one temporary. Smaller means slower and leaner; results agree to rounding.
     precision : {"fast", "full"}, default="fast"
-        "fast": on CUDA, rows in float32 pass the tensor cores with the 11 bits of tf32 where results stay within
-        tolerance: to find candidates of the neighbour search, which are then measured in full and proven, and as the
-        rows that pruned entries are multiplied with. The entries themselves, the cut and all d x d sums are not
-        affected. "full": plain float32. Rows in float64 are always worked on in float64.
+        "fast": on CUDA, 32,768 or more rows in float32 pass the tensor cores with the 11 bits of tf32 where results
+        stay within tolerance: to find candidates of the neighbour search, which are then measured in full and proven,
+        and as the rows that pruned entries are multiplied with. The entries themselves and the cut have the precision
+        of float32, all d x d sums that of float64. "full", fewer rows, or rows in float64: everything in float64.
     memory_bytes : int, default=None
         Device memory a fit may plan with; None means what is free.
     """
@@ -182,8 +185,15 @@ class GPUEngine:
 
     @_verb
     def project(self, X: Tall, scale: FloatVector, mean: FloatVector, components: FloatMatrix) -> Tall:
-        """Return (scale * x - mean) @ components.T for each row, in X's precision."""
-        return self._rows_module().project(self._place(), X, scale, mean, components)
+        """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
+
+        Many float32 rows stay float32 where the fused kernels take them on: errors of single entries then average out,
+        while a few thousand rows decide their last directions by entries that only float64 tells apart.
+        """
+        place = self._place()
+        many = X.dtype == np.float32 and X.shape[0] >= FAST_ROWS and self._fused(place)
+        dtype = X.dtype if many else np.result_type(X.dtype, components.dtype)
+        return self._rows_module().project(place, X, scale, mean, components, np.dtype(dtype))
 
     @_verb
     def neighbors(self, X: Tall, n_neighbors: int) -> tuple[IntMatrix, FloatMatrix]:
@@ -311,8 +321,8 @@ class GPUEngine:
         reason = str(error).split(". If")[0]
         return (
             f'engine="gpu" ran out of device memory in {verb} of {held or "its rows"} with '
-            f"tile_bytes={self.tile_bytes}: {reason}. Use GPUEngine(tile_bytes={self.tile_bytes // 4}), pass X as a NumPy "
-            'array with a memory_bytes to keep to (its blocks then stream from the host), or use engine="cpu".'
+            f"tile_bytes={self.tile_bytes}: {reason}. Use GPUEngine(tile_bytes={self.tile_bytes // 4}), pass X as a "
+            'NumPy array with a memory_bytes to keep to (its blocks then stream from the host), or use engine="cpu".'
         )
 
 

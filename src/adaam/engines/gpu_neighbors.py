@@ -55,9 +55,10 @@ def _measured(
     """Return the k nearest of the candidates by distances from differences: coincident rows are at distance 0."""
     candidates = candidates.sort(dim=1).values
     distances = torch.empty(candidates.shape, dtype=torch.float64, device=X.device)
-    height = max(1, place.tile_bytes // (4 * X.element_size() * X.shape[1] * candidates.shape[1]))
+    height = max(1, place.tile_bytes // (20 * X.shape[1] * candidates.shape[1]))
     for part in row_blocks(len(rows), height):
-        difference = X[candidates[part]] - X[rows[part], None]
+        # Float64 takes the differences of float32 rows without error, so that equal distances come out equal.
+        difference = X[candidates[part]].to(torch.float64) - X[rows[part], None]
         distances[part] = torch.linalg.vector_norm(difference, dim=2)
     distances, order = distances.sort(dim=1, stable=True)
     return candidates.gather(1, order)[:, :k].contiguous(), distances[:, :k].contiguous()

@@ -122,9 +122,11 @@ def row_scatter(place: Place, X: Tall, scale: FloatVector, mean: FloatVector) ->
     return host(total)
 
 
-def project(place: Place, X: Tall, scale: FloatVector, mean: FloatVector, components: FloatMatrix) -> DeviceRows:
-    """(scale * x - mean) @ components.T for each row, computed in float64 and kept in X's precision."""
-    out = torch.empty((X.shape[0], len(components)), dtype=TORCH_DTYPES[np.dtype(X.dtype)], device=place.device)
+def project(
+    place: Place, X: Tall, scale: FloatVector, mean: FloatVector, components: FloatMatrix, dtype: "np.dtype[Any]"
+) -> DeviceRows:
+    """(scale * x - mean) @ components.T for each row, computed in float64 and kept in the given precision."""
+    out = torch.empty((X.shape[0], len(components)), dtype=TORCH_DTYPES[dtype], device=place.device)
     centre, turned = place.vector(mean), place.vector(components).T
     for rows in place.blocks(X, X.shape[1] + len(components)):
         block = place.rows(X, rows, torch.float64) * place.vector(scale[rows])[:, None]

@@ -67,7 +67,10 @@ class Engine(Protocol):
         ...
 
     def project(self, X: Tall, scale: FloatVector, mean: FloatVector, components: FloatMatrix) -> Tall:
-        """Return (scale * x - mean) @ components.T for each row, in X's precision."""
+        """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
+
+        An engine may keep many float32 rows in float32.
+        """
         ...
 
     def neighbors(self, X: Tall, n_neighbors: int) -> tuple[IntMatrix, FloatMatrix]:

@@ -1,0 +1,80 @@
+"""Fit times of all methods on the first rows of MNIST, one after the other in one run, as ratios to AdaAM's.
+
+    ADAAM_DATA=FOLDER python benchmarks/fit_times.py [--sizes 1000 2000 5000 10000] [--methods ...] [--limit SECONDS]
+
+A method is not run at larger sizes once a fit took longer than the limit. Records go to results/fit_times.jsonl (written
+anew), the table to results/fit_times.md.
+"""
+
+import argparse
+import json
+import os
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from adaam.bench.methods import METHODS, Case
+from adaam.bench.run import default_neighbors
+
+RESULTS = Path(__file__).parent / "results"
+PAPER_METHODS = ["adaam", "knn", "cons-knn", "dn", "clustrf-bi", "pcan", "can", "lsc", "spectral", "pca"]
+
+
+def fit_seconds(method, X, preparation, repeats):
+    case = Case(len(X), X.shape[1], 10, default_neighbors(len(X), 10), preparation, 0)
+    times = []
+    for _ in range(repeats):
+        estimator = method.make(case)
+        start = time.perf_counter()
+        estimator.fit_predict(X) if method.kind == "labels" else estimator.fit_transform(X)
+        times.append(time.perf_counter() - start)
+        if times[-1] > 20:
+            break
+    return min(times)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2000, 5000, 10_000])
+    parser.add_argument("--methods", nargs="+", default=PAPER_METHODS)
+    parser.add_argument("--limit", type=float, default=120.0)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    with np.load(Path(os.environ["ADAAM_DATA"]) / "mnist.npz") as archive:
+        rows = archive["X"][: max(arguments.sizes)].astype(np.float64)
+    table = {}
+    for name in arguments.methods:
+        method = METHODS[name]
+        preparation = method.preparations[0]
+        fit_seconds(method, rows[:300], preparation, 1)  # warm up
+        for n in arguments.sizes:
+            if any(table.get((name, m), 0.0) > arguments.limit for m in arguments.sizes if m < n):
+                continue
+            table[name, n] = fit_seconds(method, rows[:n], preparation, 3)
+            print(f"{name:12} {n:6} {table[name, n]:8.2f} s", flush=True)
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / "fit_times.jsonl").open("w") as stream:
+        for (name, n), seconds in table.items():
+            record = {"dataset": "mnist", "method": name, "n": n, "fit_seconds": seconds, "cores": os.cpu_count()}
+            stream.write(json.dumps(record) + "\n")
+    lines = [
+        "Fit seconds on the first n rows of MNIST (in brackets: over AdaAM's); best of three, one run, reference",
+        "preparation where a method has it.",
+        "",
+        "| method | " + " | ".join(f"n = {n:,}" for n in arguments.sizes) + " |",
+        "|---|" + "---|" * len(arguments.sizes),
+    ]
+    for name in arguments.methods:
+        cells = [
+            f"{table[name, n]:.2f} ({table[name, n] / table['adaam', n]:.1f}×)" if (name, n) in table else "–"
+            for n in arguments.sizes
+        ]
+        lines.append(f"| {METHODS[name].title} | " + " | ".join(cells) + " |")
+    (RESULTS / "fit_times.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
