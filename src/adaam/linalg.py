@@ -37,6 +37,8 @@ def eigh(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
     Up to moderate sizes on one thread: a second one gains little, waits in a spin on a busy machine (ten times slower
     there), and would make the bits depend on the number of threads.
     """
+    if len(A) == 0:  # LAPACK refuses nothing at all
+        return np.empty(0), np.empty((0, 0))
     if len(A) > ONE_THREAD_SIZE:
         values, vectors = linalg.eigh(A)
     else:

@@ -92,8 +92,14 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 30) -> Any:
                 for info in archive.infolist()
                 if info.filename != HEADER
             }
-    except zipfile.BadZipFile as error:
-        raise ModelFileError(f"{path} is not an adaam model, or it is truncated: {error}.") from error
+        return _read_model(header, arrays, path)
+    except (ModelFileError, FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:  # zipfile meets damage with a dozen kinds of errors
+        raise ModelFileError(f"{path} is not an adaam model, or it is damaged or truncated: {error}.") from error
+
+
+def _read_model(header: dict[str, Any], arrays: Arrays, path: Any) -> Any:
     try:
         model = decoded(header["model"], arrays)
         _check_shapes(model)
@@ -135,18 +141,13 @@ def _read_header(archive: zipfile.ZipFile, path: Any) -> dict[str, Any]:
 
 def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Any) -> Any:
     """Read one array, after comparing the size its header claims with the bytes that are there."""
-    try:
-        with archive.open(info) as member:
-            shape, fortran, dtype = _array_header(member)
-            n_bytes = math.prod(shape) * dtype.itemsize
-            if dtype.kind not in ARRAY_KINDS or n_bytes > info.file_size:
-                raise ModelFileError(f"{path} is damaged: {info.filename} does not hold the array it claims.")
-            flat = np.frombuffer(member.read(n_bytes), dtype=dtype)
-            return flat.reshape(shape, order="F" if fortran else "C").copy()
-    except (ValueError, EOFError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"{path} is damaged: {info.filename} cannot be read ({error}).") from error
+    with archive.open(info) as member:
+        shape, fortran, dtype = _array_header(member)
+        n_bytes = math.prod(shape) * dtype.itemsize
+        if dtype.kind not in ARRAY_KINDS or n_bytes > info.file_size:
+            raise ModelFileError(f"{path} is damaged: {info.filename} does not hold the array it claims.")
+        flat = np.frombuffer(member.read(n_bytes), dtype=dtype)
+        return flat.reshape(shape, order="F" if fortran else "C").copy()
 
 
 def _array_header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

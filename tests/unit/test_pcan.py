@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import eigh
-from scipy.sparse import block_diag, csr_array, random_array
+from scipy.sparse import block_diag, csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from sklearn.datasets import make_blobs
@@ -173,7 +173,8 @@ def test_rows_over_given_candidates_leave_out_all_others():
 
 
 def random_graph(n, seed, density=0.1):
-    A = random_array((n, n), density=density, rng=np.random.default_rng(seed), format="csr")
+    rng = np.random.default_rng(seed)
+    A = csr_array(np.where(rng.random((n, n)) < density, rng.random((n, n)), 0.0))
     return csr_array((A + A.T) / 2)
 
 

@@ -57,7 +57,7 @@ def edge_affinity(
     kept = csr_array((graph.shares[nearest], (graph.rows()[nearest], graph.indices[nearest])), shape=(n, n))
 
     upper = triu(linked_share(csr_array(taken + kept)), k=1, format="coo")
-    rows, columns = upper.coords
+    rows, columns = upper.row, upper.col
     distances = pair_distances(sample.engine.to_host(sample.X), rows, columns)
     values = heat.fitted(graph, weights).weights(rows, columns, distances)
     half = csr_array((values * upper.data * weights[rows] * weights[columns], (rows, columns)), shape=(n, n))

@@ -1,7 +1,7 @@
 """The GPU engine: rows and tiles on one device, exact, nothing n x n; the same code runs on host tensors."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from importlib.util import find_spec
@@ -23,13 +23,13 @@ Result = TypeVar("Result")
 
 
 def _verb(work: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Run a verb in full float32 precision; an error for want of memory names the number and the remedy."""
+    """Run a verb on its device in full float32 precision; for want of memory, name the number and the remedy."""
 
     @wraps(work)
     def run(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         engine = cast(GPUEngine, args[0])
         try:
-            with _full_precision():
+            with _full_precision(engine._place().device):
                 return work(*args, **kwargs)
         except Exception as error:
             if type(error).__name__ != "OutOfMemoryError":
@@ -336,16 +336,14 @@ def _torch() -> Any:
 
 
 @contextmanager
-def _full_precision() -> Iterator[None]:
-    """Keep PyTorch from rounding float32 products to tf32 for a while, whatever the caller has set."""
+def _full_precision(device: Any) -> Iterator[None]:
+    """Work on a device without rounding float32 products to tf32, whatever the caller has set."""
     torch = _torch()
     before = torch.get_float32_matmul_precision()
-    if before == "highest":
-        yield
-        return
     torch.set_float32_matmul_precision("highest")
     try:
-        yield
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            yield
     finally:
         torch.set_float32_matmul_precision(before)
 

@@ -86,7 +86,7 @@ def exact_cut(pairs: Pairs, t: float, diagonal: torch.Tensor) -> float:
 
 def _squares(P: torch.Tensor) -> torch.Tensor:
     """Diagonal entries of PP', summed in float64 and rounded to P's precision."""
-    return torch.linalg.vector_norm(P, dim=1, dtype=torch.float64).square().to(P.dtype)
+    return P.to(torch.float64).square().sum(dim=1).to(P.dtype)
 
 
 def _with_diagonal(
@@ -146,7 +146,7 @@ def _guess(
     if n < 2:
         return kind(0), kind(float(squares.max())), 0.0
     rng = np.random.default_rng(0)  # the guess affects speed alone, so its seed is nobody's business
-    n_sampled = min(SAMPLED_PAIRS, n * n)
+    n_sampled = min(SAMPLED_PAIRS, max(1 << 12, n * n // 16))
     source = torch.Generator(device=P.device).manual_seed(int(rng.integers(1 << 31)))
     row = torch.randint(n, (n_sampled,), generator=source, device=P.device)
     column = (row + torch.randint(1, n, (n_sampled,), generator=source, device=P.device)) % n

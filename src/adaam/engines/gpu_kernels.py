@@ -5,7 +5,8 @@ Entries of PP' come from the tensor cores with the precision of float32: P is sp
 numbers of 11 bits each, and hi.hi + hi.lo + lo.hi is one product of rows [hi, hi, lo] and [hi, lo, hi] summed in
 float32. Every kernel computes an entry by this same instruction, so that counting and pruning see the same bits.
 
-Rows are padded with zeros to whole tiles. A zero product is never counted and adds nothing.
+Rows are padded with zeros to whole tiles. A zero product is never counted and adds nothing. Counts that change from
+call to call are not specialised on, or a kernel would be compiled again in the middle of a fit.
 """
 
 import triton
@@ -30,7 +31,7 @@ def _left_rows(left, rows, K: tl.constexpr):
     return tl.load(left + rows[:, None].to(tl.int64) * K + k[None, :])
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["capacity", "n_tiles", "tiles_per_segment"])
 def count_kernel(
     left,
     right,
@@ -107,7 +108,7 @@ def count_kernel(
     tl.store(inside + out, tl.sum(tl.sum(n_inside, axis=1), axis=0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first_block", "n_tiles", "tiles_per_segment"])
 def accumulate_kernel(
     left,
     right,
@@ -150,7 +151,7 @@ def accumulate_kernel(
     tl.store(out + local[:, None].to(tl.int64) * stride + features[None, :], product)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_tiles"])
 def row_sum_kernel(
     left,
     right,
@@ -182,7 +183,7 @@ def row_sum_kernel(
     tl.store(kept_counts + block, tl.sum(tl.sum(n_kept, axis=1), axis=0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_tiles"])
 def column_sum_kernel(
     left,
     right,
@@ -224,7 +225,7 @@ def _inner_products(X, Y, rows, columns, D: tl.constexpr, BM: tl.constexpr, BN: 
     return total
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_tiles", "tiles_per_program"])
 def nearest_in_groups_kernel(
     X,
     Y,
@@ -246,7 +247,7 @@ def nearest_in_groups_kernel(
         tl.store(minima + rows.to(tl.int64) * n_tiles + tile, tl.min(near, axis=1))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["first_row", "n_tiles", "tiles_per_program"])
 def collect_near_kernel(
     X,
     squares,

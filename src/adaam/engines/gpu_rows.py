@@ -55,15 +55,15 @@ class Place:
 
     def vector(self, values: Any, dtype: torch.dtype = torch.float64) -> torch.Tensor:
         """Copy a host vector or small matrix to the device."""
-        return torch.tensor(np.ascontiguousarray(values), dtype=dtype, device=self.device)
+        return torch.from_numpy(np.array(values, order="C")).to(device=self.device, dtype=dtype)
 
     def rows(self, X: Tall, rows: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Dense rows on the device, wherever X lives."""
         if isinstance(X, DeviceRows):
             return X[rows].tensor.to(device=self.device, dtype=dtype)
         part = X[rows]
-        dense = part.toarray() if issparse(part) else np.ascontiguousarray(part)
-        return torch.tensor(dense, device=self.device).to(dtype or TORCH_DTYPES[dense.dtype])
+        dense = part.toarray() if issparse(part) else np.array(part, order="C")
+        return torch.from_numpy(dense).to(device=self.device, dtype=dtype)
 
     def blocks(self, X: Tall, extra_columns: int = 0) -> list[slice]:
         """Row blocks whose float64 copy, with `extra_columns` beside it, stays within the budget."""
