@@ -166,6 +166,21 @@ def test_transform_refuses_a_foreign_model_and_the_wrong_columns(rows):
     assert "5 features" in narrow.stderr
 
 
+def test_named_columns_are_matched_by_name(rows):
+    run("fit", rows / "rows.csv", "--clusters", 3, "-o", rows / "m.adaam")
+    straight = run("transform", rows / "m.adaam", rows / "rows.csv")
+    assert straight.stderr == ""
+    header, shuffled = "c,a,e,b,d", X[:, [2, 0, 4, 1, 3]]
+    np.savetxt(rows / "shuffled.csv", shuffled, delimiter=",", fmt="%.17g", header=header, comments="")
+    again = run("transform", rows / "m.adaam", rows / "shuffled.csv")
+    tables = [np.loadtxt(out.stdout.splitlines()[1:], delimiter=",") for out in (straight, again)]
+    np.testing.assert_allclose(*tables, atol=1e-12)
+    np.savetxt(rows / "other.csv", X, delimiter=",", fmt="%.17g", header="a,b,c,d,z", comments="")
+    other = run("transform", rows / "m.adaam", rows / "other.csv")
+    assert other.returncode == 1
+    assert "'e' is missing" in other.stderr
+
+
 def test_warnings_are_one_line_each(tmp_path):
     np.save(tmp_path / "iris.npy", load_iris().data)
     result = run("cluster", tmp_path / "iris.npy", "--clusters", 3, "--preparation", "linear")

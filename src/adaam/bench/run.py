@@ -17,7 +17,7 @@ STARTS_PER_ROUND = 10
 
 def default_neighbors(n_rows: int, n_clusters: int) -> int:
     """The paper's size of a neighbourhood, the same for every method."""
-    return max(1, round(np.log2(n_rows / n_clusters)))
+    return max(1, round(float(np.log2(n_rows / n_clusters))))
 
 
 def run_case(

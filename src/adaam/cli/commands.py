@@ -1,11 +1,14 @@
 """What each command does with its parsed arguments; results go to files or standard output, talk to standard error."""
 
 import sys
+import warnings
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from adaam._typing import FloatMatrix
 from adaam.cli.tables import Table, TableError, check_ending, read_labels, read_table, write_labels, write_rows
 from adaam.estimators import AdaAM, AdaAMClustering
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
@@ -58,10 +61,30 @@ def fit(arguments: Namespace) -> None:
 def transform(arguments: Namespace) -> None:
     """Map the rows of a file by a model file."""
     model = load(arguments.model)
-    Z = model.transform(rows_of(arguments.rows).X)
+    table = rows_of(arguments.rows)
+    X = table.X if table.names is None else in_fitted_order(table, getattr(model, "feature_names_in_", None))
+    with warnings.catch_warnings():
+        # Columns were matched by name above, or the file names none.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        Z = model.transform(X)
     write_rows(arguments.output, Z, [str(name) for name in model.get_feature_names_out()])
     if arguments.output != "-":
         say(f"{Z.shape[0]} rows of {Z.shape[1]} components; wrote {arguments.output}")
+
+
+def in_fitted_order(table: Table, fitted_names: Any) -> FloatMatrix:
+    """Put named columns into the order the model was fitted on; other names are refused."""
+    if fitted_names is None or list(fitted_names) == table.names:
+        return table.X
+    names = table.names or []
+    missing = [name for name in fitted_names if name not in names]
+    if missing or len(names) != len(fitted_names):
+        wanted = ", ".join(map(str, fitted_names[:8])) + (", ..." if len(fitted_names) > 8 else "")
+        raise TableError(
+            f"the columns are not those the model was fitted on ({wanted}); "
+            + (f"{missing[0]!r} is missing." if missing else f"there are {len(names)} of them.")
+        )
+    return table.X[:, [names.index(name) for name in fitted_names]]
 
 
 def learner(arguments: Namespace) -> AdaAM:
