@@ -1,14 +1,16 @@
 """Estimators and settings as JSON data with arrays beside it, and back, for classes of this library alone."""
 
 import re
+from dataclasses import fields
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 
 import adaam.affinity
 import adaam.estimators
-from adaam.engines import CPUEngine
+from adaam.engines import CPUEngine, GPUEngine
 from adaam.prepare import Preparation
 
 Arrays: TypeAlias = dict[str, Any]
@@ -20,7 +22,7 @@ def known_classes() -> dict[str, type]:
     """The only classes a model file can name."""
     public = [getattr(module, name) for module in (adaam.affinity, adaam.estimators) for name in module.__all__]
     settings = [cls for cls in public if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
-    return {cls.__name__: cls for cls in [*settings, Preparation, CPUEngine]}
+    return {cls.__name__: cls for cls in [*settings, Preparation, CPUEngine, GPUEngine]}
 
 
 def encoded(value: Any, arrays: Arrays, path: str) -> Any:
@@ -32,11 +34,16 @@ def encoded(value: Any, arrays: Arrays, path: str) -> Any:
     if isinstance(value, np.ndarray) and value.dtype != object:
         arrays[path] = value
         return {"array": path}
+    if issparse(value):
+        csr = csr_array(value)
+        parts = {name: encoded(getattr(csr, name), arrays, f"{path}.{name}") for name in ("data", "indices", "indptr")}
+        return {"sparse": parts, "shape": [int(side) for side in csr.shape]}
     if isinstance(value, np.ndarray | tuple | list):
         kind = "tuple" if isinstance(value, tuple) else "names" if isinstance(value, np.ndarray) else "list"
         return {kind: [encoded(item, arrays, f"{path}.{i}") for i, item in enumerate(value)]}
-    if isinstance(value, CPUEngine):
-        return {"class": "CPUEngine", "params": {"tile_bytes": value.tile_bytes}, "fitted": {}}
+    if isinstance(value, CPUEngine | GPUEngine):
+        settings = {field.name: getattr(value, field.name) for field in fields(value) if field.name != "name"}
+        return {"class": type(value).__name__, "params": settings, "fitted": {}}
     name = type(value).__name__
     if known_classes().get(name) is not type(value):
         raise TypeError(
@@ -58,6 +65,11 @@ def decoded(data: Any, arrays: Arrays) -> Any:
         return data
     if "array" in data:
         return arrays[data["array"]]
+    if "sparse" in data:
+        parts = [decoded(data["sparse"][name], arrays) for name in ("data", "indices", "indptr")]
+        matrix = csr_array(tuple(parts), shape=tuple(data["shape"]))
+        matrix.check_format()
+        return matrix
     for kind, make in (("tuple", tuple), ("list", list), ("names", _names)):
         if kind in data:
             return make(decoded(item, arrays) for item in data[kind])

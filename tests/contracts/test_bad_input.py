@@ -47,7 +47,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning"
         (AdaAM(3, engine="tpu"), "engine='tpu' is not known"),
         (LPP(9), "n_components=9 exceeds the rank 4"),
         (LPP(2, scaling="long"), "scaling='long' is not known"),
-        (LPP(2, affinity="knn"), "affinity='knn' has no learn"),
+        (LPP(2, affinity="knn"), "affinity='knn' is no learner"),
         (LPP(2, affinity=KNNAffinity(n_neighbors=30)), "n_neighbors=30 needs more than 30 samples"),
         (LPP(2, affinity=KNNAffinity(heat=HeatKernel(width=0))), "width=0 is out of range"),
         (AdaAMClustering(3, n_init=0), "n_init=0 is too small"),
@@ -130,7 +130,7 @@ def test_lpp_refuses_an_affinity_it_cannot_use():
         LPP(2).fit(X, affinity=W)
     with pytest.raises(ValueError, match="shape"):
         LPP(2).fit(X, affinity=csr_array(np.eye(29)))
-    with pytest.raises(TypeError, match="neither a sparse matrix"):
+    with pytest.raises(TypeError, match="no sparse matrix"):
         LPP(2).fit(X, affinity=np.eye(30))
     with pytest.raises(ValueError, match="would be ignored"):
         LPP(2).fit(X, affinity=csr_array(np.eye(30)), sample_weight=np.ones(30))

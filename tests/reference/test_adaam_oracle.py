@@ -99,8 +99,31 @@ def test_lpp_on_a_worked_example():
     model = LPP(1).fit(X, affinity=csr_array(W))
     np.testing.assert_allclose(model.eigenvalues_, [0.4])
     np.testing.assert_allclose(model.transform(X), [[-3.0], [-1.0], [1.0], [3.0]])
+    np.testing.assert_array_equal(LPP(1, affinity=csr_array(W)).fit(X).components_, model.components_)
     orthonormal = LPP(1, scaling="orthonormal").fit(X, affinity=csr_array(W))
     np.testing.assert_allclose(orthonormal.components_, [[1 / np.sqrt(20)]])
+
+
+def test_lpp_takes_any_value_with_degrees_and_gram(rng):
+    class Dense:
+        """The plainest affinity there is."""
+
+        def __init__(self, A):
+            self.A = A
+
+        def degrees(self):
+            return self.A.sum(axis=1)
+
+        def gram(self, X):
+            return X.T @ self.A @ X
+
+    X = rng.standard_normal((40, 3))
+    A = rng.random((40, 40))
+    A += A.T
+    values, vectors = oracles.lpp(X - X.mean(axis=0), A, 2)
+    for model in (LPP(2, affinity=Dense(A)).fit(X), LPP(2).fit(X, affinity=Dense(A))):
+        np.testing.assert_allclose(model.eigenvalues_, values, atol=1e-10)
+        assert subspace_angles(model.components_.T, vectors).max() < 1e-6
 
 
 def test_lpp_on_rank_deficient_rows_learns_what_it_learns_without_the_redundancy(rng):

@@ -9,12 +9,27 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
 import adaam
-from adaam import LPP, AdaAM, AdaAMClustering, AdaptiveAffinity, CPUEngine, HeatKernel, ModelFileError, Preparation
+from adaam import (
+    CAN,
+    LPP,
+    LSC,
+    PCAN,
+    AdaAM,
+    AdaAMClustering,
+    AdaptiveAffinity,
+    CPUEngine,
+    HeatKernel,
+    ModelFileError,
+    Preparation,
+)
 
 FRAME = load_iris(as_frame=True).data
 X = FRAME.to_numpy()
 
-pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 MODELS = [
     AdaAM(3),
@@ -26,6 +41,7 @@ MODELS = [
     ),
     LPP(2, affinity=adaam.KNNAffinity(n_neighbors=4)),
     AdaAMClustering(3, learner=LPP(2)),
+    PCAN(3),
 ]
 
 
@@ -50,6 +66,15 @@ def test_a_model_comes_back_whole(model, tmp_path):
     if hasattr(model, "predict"):
         np.testing.assert_array_equal(again.predict(FRAME), model.labels_)
     again.fit(FRAME)  # and can be fitted anew
+
+
+@pytest.mark.parametrize("model", [CAN(2), LSC(3, n_landmarks=30)], ids=str)
+def test_clusterers_without_a_map_come_back_too(model, tmp_path):
+    model.fit(X)
+    adaam.save(model, tmp_path / "model.adaam")
+    again = adaam.load(tmp_path / "model.adaam")
+    np.testing.assert_array_equal(again.labels_, model.labels_)
+    assert set(vars(again)) == set(vars(model))
 
 
 def test_the_file_is_plain_arrays_and_json(model_file):

@@ -23,7 +23,6 @@ PreparationName = Literal["reference", "literature", "raw"]
 BASELINE_NEIGHBORS = 10
 
 LPP_LITERATURE = Preparation(row_scaling="none", keep=0.99)
-FOREST_LITERATURE = Preparation(row_scaling="none", keep=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +66,9 @@ def _adaam(case: Case) -> Any:
     return AdaAM(case.n_clusters, n_neighbors=case.n_neighbors)
 
 
-def _lpp(case: Case, affinity: Any, literature: Preparation = LPP_LITERATURE) -> Any:
+def _lpp(case: Case, affinity: Any) -> Any:
     if case.literature:
-        return LPP(case.n_components, affinity=affinity, scaling="orthonormal", preparation=literature)
+        return LPP(case.n_components, affinity=affinity, scaling="orthonormal", preparation=LPP_LITERATURE)
     return LPP(case.n_components, affinity=affinity, preparation="unit")
 
 
@@ -90,7 +89,8 @@ def _dominant(case: Case) -> Any:
 
 
 def _forest(case: Case) -> Any:
-    return _lpp(case, ForestAffinity(n_neighbors=case.n_neighbors, random_state=case.seed), FOREST_LITERATURE)
+    # The forest itself sees 30 components under either preparation, as in its own literature.
+    return _lpp(case, ForestAffinity(n_neighbors=case.n_neighbors, random_state=case.seed))
 
 
 def _pcan(case: Case) -> Any:

@@ -1,8 +1,6 @@
 """CAN: clustering with adaptive neighbours."""
 
-import logging
 import warnings
-from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +13,7 @@ from adaam.affinity.clustered_graph import ClusteredGraph, Report, can_graph
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.fitting import check_neighbors, prepared_sample, resolve_preparation
 from adaam.prepare import Preparation
+from adaam.progress import teller
 
 # Neighbours in the authors' code, where the rows allow it.
 USUAL_NEIGHBORS = 15
@@ -40,7 +39,8 @@ class CAN(ClusterMixin, BaseEstimator):
     engine : {"auto", "cpu"} or engine, default="auto"
         Where the work is done.
     verbose : int, default=0
-        1 tells of each iteration (number, penalty, pieces, seconds) through the logger "adaam", at level INFO.
+        1 tells of each iteration (number, penalty, pieces, seconds) through the logger "adaam", or on standard
+        error where that has no handler.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class CAN(ClusterMixin, BaseEstimator):
         n_neighbors = neighbor_count(self.n_neighbors, X.shape[0])
 
         _, sample = prepared_sample(X, None, preparation, engine, rows_are_nodes=True)
-        graph = can_graph(sample, n_clusters, n_neighbors, max_iter, progress("CAN", self.verbose))
+        graph = can_graph(sample, n_clusters, n_neighbors, max_iter, iteration_report("CAN", self.verbose))
 
         warn_of_pieces(graph, n_clusters)
         self.labels_ = graph.pieces
@@ -153,19 +153,12 @@ def neighbor_count(n_neighbors: Any, n_samples: int) -> int:
     return wanted
 
 
-def progress(name: str, verbose: int) -> Report:
-    """Tell of each iteration through the library's logger, or stay quiet."""
-    logger = logging.getLogger("adaam")
-    last = perf_counter()
+def iteration_report(name: str, verbose: int) -> Report:
+    """Tell of each iteration, or stay quiet."""
+    tell = teller(verbose)
 
     def report(iteration: int, penalty: float, n_pieces: int) -> None:
-        nonlocal last
-        now = perf_counter()
-        if verbose:
-            logger.info(
-                "%s iteration %d: lambda %.3g, %d components, %.1f s", name, iteration, penalty, n_pieces, now - last
-            )
-        last = now
+        tell(f"{name} iteration {iteration}: lambda {penalty:.3g}, {n_pieces} components")
 
     return report
 

@@ -27,9 +27,9 @@ class LPP(LinearMetric):
     ----------
     n_components : int, default=2
         Dimension of the learned space.
-    affinity : affinity learner, default=None
+    affinity : affinity learner, affinity or sparse matrix, default=None
         Settings with a `learn(sample, neighbors)` method; None means `KNNAffinity()`, the heat-kernel graph of five
-        nearest neighbours.
+        nearest neighbours. Or a ready affinity of the rows that `fit` will get, as its own `affinity` argument takes.
     scaling : {"unit", "orthonormal"}, default="unit"
         Length of each component in the prepared space: Euclidean length 1, or length 1 under X'DX. Both span the same
         space; k-means afterwards sees the difference.
@@ -117,21 +117,17 @@ class LPP(LinearMetric):
         preparation = resolve_preparation(self.preparation)
         engine = resolve_engine(self.engine)
         learner = KNNAffinity() if self.affinity is None else self.affinity
-        if not hasattr(learner, "learn"):
-            raise TypeError(
-                f"affinity={learner!r} has no learn(sample, neighbors) method. Use a learner such as KNNAffinity(), "
-                "or pass a ready affinity to fit(X, affinity=...)."
-            )
+        if affinity is None and not hasattr(learner, "learn"):
+            affinity = learner
         if affinity is not None and (sample_weight is not None or neighbors is not None):
             raise ValueError("affinity was given to fit, so sample_weight and neighbors would be ignored. Pass one.")
         X = self._rows(X, reset=True)
 
-        rows_are_nodes = neighbors is not None or affinity is not None
+        given = None if affinity is None else given_affinity(affinity, X.shape[0], engine)
+        rows_are_nodes = neighbors is not None or given is not None
         prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=rows_are_nodes)
         n_components = check_components(self.n_components, self.n_components, sample.X.shape[1])
-        if affinity is None:
-            affinity = learner.learn(sample, neighbor_source(sample, neighbors))
-        value = given_affinity(affinity, X.shape[0], engine) if rows_are_nodes else affinity
+        value = given or learner.learn(sample, neighbor_source(sample, neighbors))
         projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling)
 
         store(self, prepared, projection, sample, X)
@@ -146,7 +142,8 @@ def given_affinity(affinity: Any, n_rows: int, engine: Engine) -> Affinity:
             value: Affinity = affinity
             return value
         raise TypeError(
-            f"affinity={type(affinity).__name__} is neither a sparse matrix nor a value with degrees() and gram(X)."
+            f"affinity={affinity!r} is no learner with learn(sample, neighbors), no value with degrees() and gram(X), "
+            "and no sparse matrix. Use KNNAffinity(), or scipy.sparse.csr_array for a matrix of your own."
         )
     weights = csr_array(affinity)
     if weights.shape != (n_rows, n_rows):

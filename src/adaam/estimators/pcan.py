@@ -10,7 +10,7 @@ from adaam._checks import check_whole
 from adaam._typing import IntVector
 from adaam.affinity.clustered_graph import pcan_graph
 from adaam.engines import Engine, resolve_engine
-from adaam.estimators.can import check_clusters, neighbor_count, progress, warn_of_pieces
+from adaam.estimators.can import check_clusters, iteration_report, neighbor_count, warn_of_pieces
 from adaam.estimators.fitting import check_components, prepared_sample, resolve_preparation, store
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.prepare import Preparation
@@ -41,7 +41,8 @@ class PCAN(ClusterMixin, LinearMetric):
     engine : {"auto", "cpu"} or engine, default="auto"
         Where the work is done.
     verbose : int, default=0
-        1 tells of each iteration (number, penalty, pieces, seconds) through the logger "adaam", at level INFO.
+        1 tells of each iteration (number, penalty, pieces, seconds) through the logger "adaam", or on standard
+        error where that has no handler.
 
     Attributes
     ----------
@@ -141,7 +142,7 @@ class PCAN(ClusterMixin, LinearMetric):
 
         prepared, sample = prepared_sample(X, None, preparation, engine, rows_are_nodes=True)
         n_components = check_components(self.n_components, n_clusters, sample.X.shape[1])
-        report = progress("PCAN", self.verbose)
+        report = iteration_report("PCAN", self.verbose)
         graph, pairs = pcan_graph(sample, n_clusters, n_components, n_neighbors, max_iter, report)
 
         warn_of_pieces(graph, n_clusters)

@@ -1,0 +1,161 @@
+"""Exact nearest neighbours on the CPU: candidates by float32 products of row blocks, each pair once, ranked in float64."""
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+
+from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam.engines.blocks import ordered_map, row_blocks
+
+FIRST_COLUMNS = 1024  # rows looked at for a first bound on the distance of the k-th neighbour
+COLUMN_SHARE = 8  # the second look is at this part of all rows
+MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
+
+
+class Narrow:
+    """Rows in float32, scaled to the unit ball, with a bound on the error of their squared distances.
+
+    |x - y|² = (-2x, |x|², 1) . (y, 1, |y|²): two columns more, and a tile of distances is one product.
+    """
+
+    def __init__(self, X: FloatMatrix) -> None:
+        n, d = X.shape
+        with np.errstate(over="ignore"):  # lengths past the square root of the largest number are told apart elsewhere
+            peak = np.sqrt(np.einsum("ij,ij->i", X, X).max(initial=0.0)) or 1.0
+        self.right = np.ones((n, d + 2), np.float32)
+        np.divide(X, peak, out=self.right[:, :d], casting="same_kind")
+        squares = np.einsum("ij,ij->i", self.right[:, :d], self.right[:, :d])
+        self.right[:, d + 1] = squares
+        self.left = np.ones((n, d + 2), np.float32)
+        np.multiply(self.right[:, :d], -2.0, out=self.left[:, :d])
+        self.left[:, d] = squares
+        # Rounding of d products and sums, of the squares and of the rows themselves, each at most half an eps.
+        self.error = (d + 16) * 2.0**-24 * 2.0 * float(squares.max(initial=0.0))
+
+    def squared_distances(self, rows: slice, columns: slice | IntVector) -> FloatMatrix:
+        """Squared distances between two sets of rows, wrong by at most `error`."""
+        return np.asarray(self.left[rows] @ self.right[columns].T)
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+
+def nearest_others(X: FloatMatrix, k: int, tile_rows: int) -> tuple[IntMatrix, FloatMatrix] | None:
+    """Indices and distances of the k nearest others of each row, nearest first; None where float32 is too coarse.
+
+    A bound on the k-th distance of each row comes from a part of the rows. One pass over all pairs then keeps those
+    within the bound of either of their rows, error of float32 included, so no neighbour is missed; what is kept is
+    measured again from differences in the precision of X.
+    """
+    narrow = Narrow(X)
+    bounds = _bounds(narrow, k, tile_rows)
+    found = _candidates(narrow, bounds, k, tile_rows)
+    return None if found is None else _ranked(X, found, k, narrow.error, tile_rows)
+
+
+def _bounds(narrow: Narrow, k: int, tile_rows: int) -> FloatVector:
+    """Squared distance within which each row has k others, float32 error included.
+
+    A first bound from few rows makes a second one, from many, cheap: little lies within the first.
+    """
+    n = len(narrow)
+    bounds = np.full(n, np.inf, np.float32)
+    columns = np.empty(0, np.intp)
+    for size in (max(FIRST_COLUMNS, 4 * k), n // COLUMN_SHARE):
+        if size < 4 * k or size <= 2 * len(columns) or size > n // 2:
+            continue
+        # Nested, so that what made the last bound is there again.
+        columns = np.union1d(columns, np.linspace(0, n - 1, size).astype(np.intp))
+        place = np.full(n, -1)
+        place[columns] = np.arange(len(columns))
+
+        def bound(
+            rows: slice, columns: IntVector = columns, place: IntVector = place, outer: FloatVector = bounds
+        ) -> FloatVector:
+            tile = narrow.squared_distances(rows, columns)
+            own = np.flatnonzero(place[rows] >= 0)
+            tile[own, place[rows][own]] = np.inf
+            if np.isinf(outer[0]):
+                return np.asarray(np.partition(tile, k - 1, axis=1)[:, k - 1])
+            row, column = _where(tile <= outer[rows, None])
+            values, _ = _padded(row, tile[row, column], len(tile))
+            return np.asarray(np.partition(values, k - 1, axis=1)[:, k - 1])
+
+        bounds = np.concatenate(list(ordered_map(bound, row_blocks(n, tile_rows)))) + np.float32(2.0 * narrow.error)
+    return bounds
+
+
+def _candidates(narrow: Narrow, bounds: FloatVector, k: int, tile_rows: int) -> csr_array | None:
+    """All pairs within the bound of their first row, with their squared distances; each tile serves both its sides."""
+    n = len(narrow)
+    blocks = row_blocks(n, tile_rows)
+
+    def within(rows: slice) -> tuple[IntVector, IntVector, FloatVector]:
+        parts = []
+        for columns in blocks:
+            if columns.start < rows.start:
+                continue
+            tile = narrow.squared_distances(rows, columns)
+            if columns.start == rows.start:
+                np.fill_diagonal(tile, np.inf)
+            row, column = _where(tile <= bounds[rows, None])
+            parts.append((row + rows.start, column + columns.start, tile[row, column]))
+            if columns.start > rows.start:
+                row, column = _where(tile <= bounds[columns])
+                parts.append((column + columns.start, row + rows.start, tile[row, column]))
+        row, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return row.astype(np.int32), column.astype(np.int32), value
+
+    found: list[tuple[IntVector, IntVector, FloatVector]] = []
+    n_found = 0
+    for part in ordered_map(within, blocks):
+        found.append(part)
+        n_found += len(part[0])
+        if n_found > MAX_CANDIDATES * k * n:
+            return None
+    row, column, value = (np.concatenate(part) for part in zip(*found, strict=True))
+    return csr_array(coo_array((value, (row, column)), shape=(n, n)))
+
+
+def _ranked(X: FloatMatrix, found: csr_array, k: int, error: float, tile_rows: int) -> tuple[IntMatrix, FloatMatrix]:
+    """Return the k nearest of the candidates by exact distance, the lower index first on a tie."""
+    n = X.shape[0]
+    indices = np.empty((n, k), np.intp)
+    distances = np.empty((n, k))
+
+    def rank(rows: slice) -> None:
+        part = slice(found.indptr[rows.start], found.indptr[rows.stop])
+        row = np.repeat(np.arange(rows.stop - rows.start), np.diff(found.indptr[rows.start : rows.stop + 1]))
+        values, _ = _padded(row, found.data[part], rows.stop - rows.start)
+        kth = np.partition(values, k - 1, axis=1)[:, k - 1]
+        close = found.data[part] <= kth[row] + 2.0 * error
+        row, column = row[close], found.indices[part][close]
+        exact = np.empty(len(row))
+        for some in row_blocks(len(row), tile_rows * 8):
+            difference = X[rows][row[some]] - X[column[some]]
+            exact[some] = np.einsum("ij,ij->i", difference, difference)
+        order = np.lexsort((column, exact, row))
+        row, column, exact = row[order], column[order], exact[order]
+        values, place = _padded(row, exact, rows.stop - rows.start)
+        names = np.zeros(values.shape, np.intp)
+        names[row, place] = column
+        indices[rows] = names[:, :k]
+        distances[rows] = np.sqrt(values[:, :k])
+
+    for _ in ordered_map(rank, row_blocks(n, tile_rows)):
+        pass
+    return indices, distances
+
+
+def _where(mask: FloatMatrix) -> tuple[IntVector, IntVector]:
+    """Row and column of each true entry, row by row; much faster than `numpy.nonzero` where few are true."""
+    row, column = np.divmod(np.flatnonzero(mask), mask.shape[1])
+    return row, column
+
+
+def _padded(row: IntVector, values: FloatVector, n_rows: int) -> tuple[FloatMatrix, IntVector]:
+    """Lay out values that are grouped by row as a table filled up with infinity; also the column each got."""
+    counts = np.bincount(row, minlength=n_rows)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    table = np.full((n_rows, int(counts.max(initial=1))), np.inf, values.dtype)
+    table[row, place] = values
+    return table, place

@@ -1,0 +1,80 @@
+import numpy as np
+import oracles
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from adaam.engines import nearest
+from adaam.engines.nearest import Narrow, nearest_others
+
+
+@pytest.fixture(autouse=True)
+def small_looks(monkeypatch):
+    """Bounds from few rows, so that small data goes through all steps."""
+    monkeypatch.setattr(nearest, "FIRST_COLUMNS", 16)
+
+
+def assert_nearest(X, k, tile_rows=64):
+    indices, distances = nearest_others(X, k, tile_rows)
+    _, expected = oracles.neighbors(X, k)
+    np.testing.assert_allclose(distances, expected, rtol=1e-12, atol=1e-12 * np.abs(X).max())
+    measured = np.linalg.norm(X[:, None] - X[indices], axis=2)
+    np.testing.assert_allclose(distances, measured, rtol=1e-12, atol=1e-12 * np.abs(X).max())
+    assert (indices != np.arange(len(X))[:, None]).all()
+    assert all(len(set(row)) == k for row in indices)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(40, 300), st.integers(1, 9), st.integers(1, 8), st.floats(-6, 6))
+def test_distances_are_those_of_the_oracle(seed, n, d, k, scale):
+    rng = np.random.default_rng(seed)
+    assert_nearest(rng.standard_normal((n, d)) * 10.0**scale, k)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), st.integers(40, 200), st.integers(1, 6))
+def test_ties_and_duplicates(seed, n, k):
+    assert_nearest(np.random.default_rng(seed).integers(0, 4, size=(n, 3)).astype(float), k)
+
+
+def test_the_lower_index_comes_first_on_a_tie():
+    X = np.repeat(np.arange(30.0), 4)[:, None]
+    indices, distances = nearest_others(X, 3, 32)
+    np.testing.assert_array_equal(distances, 0.0)
+    np.testing.assert_array_equal(indices[1], [0, 2, 3])
+
+
+def test_tiles_and_columns_of_the_bound_do_not_change_the_answer(rng, monkeypatch):
+    X = rng.standard_normal((500, 6))
+    expected = nearest_others(X, 7, 512)
+    for first, tile_rows in ((32, 64), (64, 100), (4096, 64)):
+        monkeypatch.setattr(nearest, "FIRST_COLUMNS", first)
+        found = nearest_others(X, 7, tile_rows)
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
+
+
+def test_the_error_bound_holds(rng):
+    for d in (1, 10, 400):
+        X = rng.standard_normal((200, d)) * rng.uniform(0.001, 1.0, size=(200, 1))
+        narrow = Narrow(X)
+        scale = np.linalg.norm(X, axis=1).max()
+        exact = np.linalg.norm((X[:, None] - X[None]) / scale, axis=2) ** 2
+        wrong = np.abs(narrow.squared_distances(slice(0, 200), slice(0, 200)) - exact).max()
+        assert wrong <= narrow.error
+
+
+def test_rows_that_float32_cannot_tell_apart_are_given_back(rng, monkeypatch):
+    # One far row makes all others a point to float32.
+    X = rng.standard_normal((300, 2)) * 1e-9
+    X[0] = 1.0
+    monkeypatch.setattr(nearest, "MAX_CANDIDATES", 8)
+    assert nearest_others(X, 3, 64) is None
+    assert nearest_others(X * 1e200, 3, 64) is None
+
+
+def test_float32_rows_are_measured_as_they_are(rng):
+    X = rng.standard_normal((200, 5)).astype(np.float32)
+    indices, distances = nearest_others(X, 4, 64)
+    _, expected = oracles.neighbors(X.astype(float), 4)
+    np.testing.assert_allclose(distances, expected, rtol=1e-5)
