@@ -23,7 +23,12 @@ from scipy.linalg import eigh, subspace_angles
 from sklearn.metrics import adjusted_rand_score
 
 from adaam import AdaAM, AdaAMClustering
-from adaam.engines import CPUEngine, GPUEngine, gpu_cut, gpu_fused, gpu_neighbors, gpu_products, gpu_rows
+from adaam.engines import CPUEngine, GPUEngine
+from adaam.engines.gpu import cut as gpu_cut
+from adaam.engines.gpu import fused as gpu_fused
+from adaam.engines.gpu import neighbors as gpu_neighbors
+from adaam.engines.gpu import products as gpu_products
+from adaam.engines.gpu import rows as gpu_rows
 from adaam.scores import clustering_accuracy
 
 warnings.simplefilter("ignore")
@@ -137,9 +142,37 @@ def angle(A, B):
     return float(subspace_angles(np.asarray(A, np.float64).T, np.asarray(B, np.float64).T).max())
 
 
-def relative(A, B):
-    A, B = torch.as_tensor(A, dtype=torch.float64).cpu(), torch.as_tensor(B, dtype=torch.float64).cpu()
-    return float((A - B).norm() / B.norm())
+class PrunedExpectation:
+    """X'WSWX and WSw from a dense float64 S, and how far the entries that rounding may prune or keep can move them.
+
+    The cut is the magnitude of an entry, so some entries always lie within rounding of the threshold; which side of it they
+    fall on is not an error. All others must be pruned or kept as in float64.
+    """
+
+    def __init__(self, P, w, X, threshold):
+        P, X = P.double(), X.double()
+        w = torch.ones(len(P), dtype=torch.float64, device=P.device) if w is None else w
+        S = P @ P.T
+        S.fill_diagonal_(0.0)
+        lengths = torch.linalg.vector_norm(P, dim=1)
+        # Entries are sums of products of 22-bit numbers in float32: off by no more than this.
+        rounding = 2.0**-20 * lengths[:, None] * lengths
+        kept = S.abs() >= threshold
+        open_ = (S.abs() - threshold).abs() <= rounding
+        open_.fill_diagonal_(False)
+        self.undecided = float(open_.sum() / kept.sum())
+        WX, S_kept, maybe = X * w[:, None], torch.where(kept, S, 0.0), torch.where(open_, S.abs(), 0.0)
+        self.gram, self.degrees = WX.T @ S_kept @ WX, w * (S_kept @ w)
+        # Rows of the check are random and centred, so what undecided entries add to the Gram matrix adds up as noise does;
+        # in the row sums the worst is allowed for.
+        long = torch.linalg.vector_norm(WX, dim=1)
+        self.gram_room, self.degrees_room = 4 * (maybe * long[:, None] * long).norm(), w * (maybe @ w)
+        self.gram_room = float(self.gram_room / self.gram.norm())
+
+    def errors(self, gram, degrees):
+        """Relative error of the Gram matrix, and of the row sums beyond the room that undecided entries give each."""
+        beyond = ((degrees - self.degrees).abs() - self.degrees_room).clamp(min=0)
+        return float((gram - self.gram).norm() / self.gram.norm()), float(beyond.norm() / self.degrees.norm())
 
 
 def ceilings(bench):
@@ -203,16 +236,18 @@ def check(bench):
                 unweighted = gpu_fused.fused_pairs(P, None)
                 counted = unweighted.count(float(np.float32(threshold / fused.unit)), 3e38).inside / 2
                 bench.expect("check", f"pruning keeps what counting counts, {label}", kept == int(counted), kept=kept)
-                gram64, degrees64 = gpu_products.pruned_gram(plain, threshold, X.double())
+                expected = PrunedExpectation(P, w, X, threshold)
                 for shape in CONFIGURATIONS if (n, share) == (5000, 0.04) else CONFIGURATIONS[:1]:
                     try:
                         gram, degrees = gpu_fused.pruned_gram(fused, threshold, X, gpu_fused.Configuration(*shape))
                     except Exception as error:
                         bench.record("check", f"configuration {shape} cannot run", reason=str(error)[:200])
                         continue
-                    errors = relative(gram, gram64), relative(degrees, degrees64)
-                    bench.expect("check", f"pruned gram {shape}, {label}", errors[0] < 2e-3 and errors[1] < 1e-4,
-                                 gram=errors[0], degrees=errors[1])  # fmt: skip
+                    errors = expected.errors(gram, degrees)
+                    # Ten times the largest errors measured over these cases on an H200.
+                    passed = errors[0] < 4e-4 + expected.gram_room and errors[1] < 3e-6 and expected.undecided < 1e-3
+                    bench.expect("check", f"pruned gram {shape}, {label}", passed, gram=errors[0], degrees=errors[1],
+                                 undecided=expected.undecided)  # fmt: skip
         for n, d, k in ((20_001, 100, 13), (33_000, 330, 34), (17_000, 20, 5)):
             torch.manual_seed(n)
             X = torch.randn(n, 8, device=bench.device) @ torch.randn(8, d, device=bench.device)
@@ -229,12 +264,13 @@ def check(bench):
                 "check", f"neighbours after the open rows n={n}", bool((final == ids64).float().mean() > 0.9999)
             )
     for name, rows in SETS.items():
+        X, y = bench.load(name, rows, np.float64)
+        c = len(np.unique(y))
+        # Pixels are whole numbers, the same in either precision, and the CPU engine works in float64: one fit will do.
+        host = AdaAMClustering(c, learner=AdaAM(c, engine=CPUEngine())).fit(X)
         for dtype, limit in ((np.float64, 1e-6), (np.float32, 2e-2)):
-            X, y = bench.load(name, rows, dtype)
-            c = len(np.unique(y))
-            host = AdaAMClustering(c, learner=AdaAM(c, engine=CPUEngine())).fit(X)
             found = AdaAMClustering(c, learner=AdaAM(c, engine=bench.engine())).fit(
-                torch.tensor(X, device=bench.device)
+                torch.tensor(X.astype(dtype), device=bench.device)
             )
             off, ari = angle(host.components_, found.components_), adjusted_rand_score(host.labels_, found.labels_)
             bench.expect("check", f"{name} {np.dtype(dtype).name} fit = CPU fit", off < limit and ari >= 0.98,
@@ -298,7 +334,7 @@ def kernels(bench):
     Y, dz = Z.tensor, Z.shape[1]
     bench.record("kernels", "prepared rows", n=n, d=dz, dtype=str(Y.dtype))
     bench.timed("kernels", "cross X'X (float64)", lambda: engine.cross(Z, Z, ones), 2.0 * n * dz * dz, "fp64")
-    k = 14
+    k = 15  # 13 neighbours and two more, as a fit asks for
     pairs_flops = 2.0 * n * n * dz
     bench.timed(
         "kernels",
@@ -353,7 +389,7 @@ def kernels(bench):
 
 
 def timed_fit(bench, stage, X, repeats):
-    """Fit with the rows on the device: whole seconds, then seconds by verb, then by host function."""
+    """Fit with the rows on the device: whole seconds, median of several."""
     n, d = X.shape
     model = AdaAM(10, engine=bench.engine())
     bench.sync()
@@ -361,34 +397,48 @@ def timed_fit(bench, stage, X, repeats):
     model.fit(X)
     bench.sync()
     bench.record(stage, "first call, kernels compiled where they are new", first_s=time.perf_counter() - start)
+    bench.seconds(lambda: model.fit(X), repeats=1)
     bench.peak()
     middle, low, high = bench.seconds(lambda: model.fit(X), repeats=repeats, warm=0)
     bench.record(stage, f"fit {n} x {d} float32", seconds=middle, min_s=low, max_s=high, peak_mib=bench.peak(),
                  rows_mib=X.nbytes / 2**20, n_neighbors=model.n_neighbors_)  # fmt: skip
+    return model
+
+
+def fit_by_verb(bench, stage, X):
+    """One fit with each verb on the clock, the device idle before and after it."""
     timed = TimedEngine(bench.engine(), bench)
-    profile = cProfile.Profile()
     bench.sync()
     start = time.perf_counter()
-    profile.enable()
-    AdaAM(10, engine=timed).fit(X)
-    profile.disable()
+    model = AdaAM(10, engine=timed).fit(X)
+    bench.sync()
     total = time.perf_counter() - start
     spent = dict(sorted(timed.spent.items(), key=lambda pair: -pair[1]))
     bench.record(stage, "of which by verb", **spent, rest_on_host=total - sum(spent.values()), total=total,
                  projected=str(timed.shapes))  # fmt: skip
+    return model, total
+
+
+def host_profile(bench, X):
+    """Host functions of one fit, by cumulative time; goes into the last record."""
+    profile = cProfile.Profile()
+    profile.enable()
+    AdaAM(10, engine=bench.engine()).fit(X)
+    profile.disable()
     text = io.StringIO()
     pstats.Stats(profile, stream=text).sort_stats("cumulative").print_stats(
-        "adaam/(graph|prepare|linalg|affinity|sample|projection|estimators)|eigh", 30
+        "adaam/(graph|prepare|linalg|affinity|sample|projection|estimators|engines)|eigh", 40
     )
-    print(text.getvalue()[-5500:], flush=True)
+    print(text.getvalue()[-6500:], flush=True)
     bench.records[-1]["profile"] = text.getvalue()
-    return model
 
 
 def mnist(bench):
     X, y = bench.load("mnist")
     X = torch.tensor(X, device=bench.device)
-    model = timed_fit(bench, "mnist", X, 5)
+    model = timed_fit(bench, "mnist", X, 9)
+    fit_by_verb(bench, "mnist", X)
+    host_profile(bench, X)
     Z = model.transform(X)
     bench.timed("mnist", "transform", lambda: model.transform(X), bytes_=4.0 * X.numel())
     engine = bench.engine()
@@ -409,7 +459,13 @@ def million(bench):
         part.copy_(base[: len(part)])
         part.add_(torch.randn(part.shape, generator=source, device=bench.device), alpha=bench.arguments.noise)
     del base
-    timed_fit(bench, "million", X, 1)
+    # Kernels are compiled on fewer rows; the large fit then runs once. Its verbs end on the host anyway, so timing each
+    # of them costs nothing that shows.
+    AdaAM(10, engine=bench.engine()).fit(X[: min(n, 100_000)])
+    bench.peak()
+    model, total = fit_by_verb(bench, "million", X)
+    bench.record("million", f"fit {n} x {X.shape[1]} float32", seconds=total, peak_mib=bench.peak(),
+                 rows_mib=X.nbytes / 2**20, n_neighbors=model.n_neighbors_)  # fmt: skip
 
 
 def table1(bench):

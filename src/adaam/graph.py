@@ -2,11 +2,11 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.sample import Sample
@@ -24,7 +24,8 @@ class NeighborGraph:
     """Neighbours of each row in compressed rows: self excluded, nearest first.
 
     `shares` tells which part of a neighbour is taken: 1 but for those tied at the k-th place, who share what is left of
-    it. `copies` counts the row's own copies among its neighbours.
+    it. `copies` counts the row's own copies among its neighbours. `measured` says that distances were found between the
+    rows themselves, so that both directions of a pair have the same one.
     """
 
     starts: IntVector  # (n + 1,)
@@ -32,6 +33,7 @@ class NeighborGraph:
     distances: FloatVector
     shares: FloatVector
     copies: FloatVector  # (n,)
+    measured: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -44,10 +46,11 @@ class NeighborGraph:
 
     def mean_distance(self, weights: FloatVector) -> float:
         """Mean of all neighbour distances, copies counted."""
-        rows = self.rows()
-        taken = weights[rows] * self.shares * weights[self.indices]
+        taken = self.shares
+        if (weights != 1.0).any():
+            taken = weights[self.rows()] * taken * weights[self.indices]
         total = taken.sum() + (weights * self.copies).sum()
-        return float((taken * self.distances).sum() / total) if total > 0 else 0.0
+        return float(taken @ self.distances / total) if total > 0 else 0.0
 
 
 def neighbor_graph(sample: Sample, n_neighbors: int) -> NeighborGraph:
@@ -58,22 +61,78 @@ def neighbor_graph(sample: Sample, n_neighbors: int) -> NeighborGraph:
     """
     n, k = len(sample.weights), n_neighbors
     own = np.clip(sample.weights - 1.0, 0.0, k)
-    places = (k - own)[:, None]
-    widest = min(n - 1, MAX_WIDENING * k)
-    width = min(k + 1, widest)
+    # Two more than k: a pair tied at the last place, the everyday tie, is then seen whole.
+    found = _search(sample, min(k + 2, _widest(sample, k)))
+    tolerance = _tie_tolerance(sample)
+    settled = _settled(sample.weights, found, k, tolerance)
+    if settled.all():
+        indices, distances = (part[:, :k].ravel() for part in found)
+        return NeighborGraph(np.arange(n + 1) * k, indices, distances, np.ones(n * k), own, measured=True)
+
+    indices, distances = (part[settled, :k].ravel() for part in found)
+    shared = _shared_places(sample, found, np.flatnonzero(~settled), k, tolerance)
+    counts = np.where(settled, k, 0) + np.bincount(shared.rows, minlength=n)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    plain = np.repeat(settled, counts)
+    order = np.argsort(shared.rows, kind="stable")
+
+    def merged(settled_part: FloatVector, shared_part: FloatVector) -> FloatVector:
+        out = np.empty(len(plain), shared_part.dtype)
+        out[plain], out[~plain] = settled_part, shared_part[order]
+        return out
+
+    return NeighborGraph(
+        starts,
+        merged(indices, shared.indices),
+        merged(distances, shared.distances),
+        merged(np.ones(len(indices)), shared.shares),
+        own,
+        measured=True,
+    )
+
+
+class _Entries(NamedTuple):
+    """Some entries of a graph."""
+
+    rows: IntVector
+    indices: IntVector
+    distances: FloatVector
+    shares: FloatVector
+
+
+def _settled(weights: FloatVector, found: tuple[Any, Any], k: int, tolerance: float) -> Any:
+    """Rows that simply have k neighbours: no copies among them, and a gap behind the k-th."""
+    indices, distances = found
+    if indices.shape[1] <= k:  # there may be no row more than k to be tied with
+        return np.zeros(len(weights), dtype=bool)
+    settled = distances[:, k] - distances[:, k - 1] > tolerance
+    if (weights != 1.0).any():
+        settled &= (weights == 1.0) & (weights[indices[:, :k]] == 1.0).all(axis=1)
+    return settled
+
+
+def _shared_places(sample: Sample, found: tuple[Any, Any], rows: IntVector, k: int, tolerance: float) -> _Entries:
+    """Neighbours of rows with ties or copies among them, looked for in widening searches until ties are seen whole."""
+    parts: list[_Entries] = []
+    indices, distances = (part[rows] for part in found)
+    widest = _widest(sample, k)
     while True:
-        indices, distances = _search(sample, width)
-        held = sample.weights[indices]
-        before, total = _tied_weights(held, distances, _tie_tolerance(sample))
+        width = indices.shape[1]
+        places = (k - np.clip(sample.weights[rows] - 1.0, 0.0, k))[:, None]
+        before, total = _tied_weights(sample.weights[indices], distances, tolerance)
         # The last group is seen whole only if there are no more rows; it must then not be needed.
-        needed = (before[:, -1:] < places) if width else np.zeros((n, 0), bool)
-        if width >= widest or not needed.any():
-            break
-        width = min(2 * width, widest)
-    shares = np.clip((places - before) / total, 0.0, 1.0)
-    taken = shares > 0
-    starts = np.concatenate([[0], np.cumsum(taken.sum(axis=1))])
-    return NeighborGraph(starts, indices[taken], distances[taken], shares[taken], own)
+        whole = (before[:, -1:] >= places).all(axis=1) | (width >= widest)
+        shares = np.clip((places - before) / total, 0.0, 1.0)
+        taken = (shares > 0) & whole[:, None]
+        parts.append(_Entries(np.repeat(rows, taken.sum(axis=1)), indices[taken], distances[taken], shares[taken]))
+        rows = rows[~whole]
+        if len(rows) == 0:
+            return _Entries(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        indices, distances = _search(sample, min(2 * width, widest), rows)
+
+
+def _widest(sample: Sample, k: int) -> int:
+    return min(len(sample.weights) - 1, MAX_WIDENING * k)
 
 
 def _tied_weights(held: FloatMatrix, distances: FloatMatrix, tolerance: float) -> tuple[FloatMatrix, FloatMatrix]:
@@ -92,15 +151,17 @@ def _tied_weights(held: FloatMatrix, distances: FloatMatrix, tolerance: float) -
 
 
 def _tie_tolerance(sample: Sample) -> float:
-    """Differences of distances that are rounding: a few last bits of a typical row's length."""
+    """Differences of distances that are rounding: of each coordinate, and of the sums made from them in float64."""
     rms_length = np.sqrt((sample.engine.row_norms(sample.X) ** 2).mean())
-    return float(64 * np.finfo(sample.X.dtype).eps * rms_length)
+    rounding = 2 * np.finfo(sample.X.dtype).eps + 64 * np.finfo(np.float64).eps
+    return float(rounding * rms_length)
 
 
-def _search(sample: Sample, width: int) -> tuple[Any, Any]:
+def _search(sample: Sample, width: int, rows: IntVector | None = None) -> tuple[Any, Any]:
     if width == 0:
-        return np.empty((len(sample.weights), 0), np.intp), np.empty((len(sample.weights), 0))
-    return sample.engine.neighbors(sample.X, width)
+        n_rows = len(sample.weights if rows is None else rows)
+        return np.empty((n_rows, 0), np.intp), np.empty((n_rows, 0))
+    return sample.engine.neighbors(sample.X, width, rows)
 
 
 def given_graph(neighbors: Any, n_rows: int, n_neighbors: int) -> NeighborGraph:
@@ -145,7 +206,7 @@ def given_graph(neighbors: Any, n_rows: int, n_neighbors: int) -> NeighborGraph:
 
 
 def _tidy(starts: IntVector, indices: IntVector, distances: FloatVector, n_rows: int) -> NeighborGraph:
-    """Check a given graph, drop self entries and sort each row by distance."""
+    """Check a given graph, drop self entries and repeated ones (the nearest stays), and sort each row by distance."""
     if not np.issubdtype(indices.dtype, np.integer):
         raise TypeError(f"neighbors has indices of type {indices.dtype}; they must be integers.")
     if len(indices) and (indices.min() < 0 or indices.max() >= n_rows):
@@ -158,6 +219,8 @@ def _tidy(starts: IntVector, indices: IntVector, distances: FloatVector, n_rows:
     rows = np.repeat(np.arange(n_rows), np.diff(starts))
     order = np.lexsort((distances, rows))
     order = order[rows[order] != indices[order]]
+    _, first = np.unique(rows[order] * n_rows + indices[order], return_index=True)
+    order = order[np.sort(first)]
     counts = np.bincount(rows[order], minlength=n_rows)
     new_starts = np.concatenate([[0], np.cumsum(counts)])
     found = indices[order].astype(np.intp)
@@ -166,8 +229,12 @@ def _tidy(starts: IntVector, indices: IntVector, distances: FloatVector, n_rows:
 
 def warn_if_disconnected(graph: NeighborGraph) -> int:
     """Count the connected pieces of the graph and warn with their sizes if there are several."""
-    entries = (np.ones(len(graph.indices), np.int8), graph.indices, graph.starts)
-    n_pieces, piece = connected_components(csr_array(entries, shape=(graph.n_rows, graph.n_rows)), directed=False)
+    # In the precision and width of indices that SciPy works in, nothing is copied.
+    entries = (graph.shares, graph.indices.astype(np.int32), graph.starts.astype(np.int32))
+    edges = csr_array(entries, shape=(graph.n_rows, graph.n_rows))
+    if _in_one_piece(edges):
+        return 1
+    n_pieces, piece = connected_components(edges, directed=False)
     if n_pieces > 1:
         sizes = np.sort(np.bincount(piece))[::-1]
         shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if n_pieces > 8 else "")
@@ -178,3 +245,11 @@ def warn_if_disconnected(graph: NeighborGraph) -> int:
             stacklevel=2,
         )
     return int(n_pieces)
+
+
+def _in_one_piece(edges: csr_array) -> bool:
+    """Whether each row is reached from the first along edges or points to one that is: everyday, and soon proven."""
+    reached = np.zeros(edges.shape[0], dtype=bool)
+    reached[breadth_first_order(edges, 0, return_predecessors=False)] = True
+    rest = np.flatnonzero(~reached)
+    return len(rest) == 0 or bool((edges[rest] @ reached.astype(np.float64) > 0).all())

@@ -1,10 +1,12 @@
 """Small dense symmetric algebra: generalised eigenpairs on data of deficient rank, signs, left singular vectors."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import linalg
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from adaam._typing import FloatMatrix, FloatVector
 
@@ -31,19 +33,30 @@ class Eigenpairs(NamedTuple):
     vectors: FloatMatrix
 
 
+# All eigenpairs of a symmetric matrix, values ascending: `eigh` below, or an engine's own.
+SymmetricSolver: TypeAlias = Callable[[FloatMatrix], tuple[FloatVector, FloatMatrix]]
+
+
+@cache
+def thread_pools() -> ThreadpoolController:
+    """Thread pools of the libraries loaded here, BLAS among them; looking for them costs milliseconds."""
+    return ThreadpoolController()
+
+
 def eigh(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
     """All eigenpairs of a symmetric matrix, values ascending.
 
     Up to moderate sizes on one thread: a second one gains little, waits in a spin on a busy machine (ten times slower
-    there), and would make the bits depend on the number of threads.
+    there), and would make the bits depend on the number of threads. Divide and conquer takes half the time of LAPACK's
+    default when all pairs are wanted.
     """
     if len(A) == 0:  # LAPACK refuses nothing at all
         return np.empty(0), np.empty((0, 0))
     if len(A) > ONE_THREAD_SIZE:
-        values, vectors = linalg.eigh(A)
+        values, vectors = linalg.eigh(A, driver="evd")
     else:
-        with threadpool_limits(limits=1, user_api="blas"):
-            values, vectors = linalg.eigh(A)
+        with thread_pools().limit(limits=1, user_api="blas"):
+            values, vectors = linalg.eigh(A, driver="evd")
     return values, vectors
 
 
@@ -53,15 +66,21 @@ def symmetric(A: FloatMatrix) -> FloatMatrix:
     return (A + A.T) / 2
 
 
-def range_eigenpairs(B: FloatMatrix, n_samples: int) -> Eigenpairs:
+def range_eigenpairs(B: FloatMatrix, n_samples: int, eigh: SymmetricSolver = eigh) -> Eigenpairs:
     """Eigenpairs of a Gram matrix above the rank floor, largest first."""
     values, vectors = eigh(symmetric(B))
     kept = values > max(values[-1], 0.0) * rank_floor(n_samples)
     return Eigenpairs(values[kept][::-1], vectors[:, kept][:, ::-1])
 
 
+def whitening(B: FloatMatrix, n_samples: int, eigh: SymmetricSolver = eigh) -> FloatMatrix:
+    """Return the d x r matrix W with W'BW = I that spans the range of B, directions of large variance first."""
+    pairs = range_eigenpairs(B, n_samples, eigh)
+    return np.asarray(pairs.vectors / np.sqrt(pairs.values))
+
+
 def smallest_eigenpairs(
-    A: FloatMatrix, B: FloatMatrix, n_pairs: int, n_samples: int, *, scale: float = 0.0
+    A: FloatMatrix, B: FloatMatrix, n_pairs: int, n_samples: int, *, scale: float = 0.0, eigh: SymmetricSolver = eigh
 ) -> Eigenpairs:
     """Smallest eigenpairs of A a = lambda B a inside the range of B.
 
@@ -75,6 +94,8 @@ def smallest_eigenpairs(
         Number of rows B sums over; sets the rank floor.
     scale : float, default=0.0
         Size of eigenvalues that would count as large; the largest one found, if that is larger.
+    eigh : callable, default=eigh
+        What solves a symmetric eigenproblem.
 
     Returns
     -------
@@ -82,10 +103,15 @@ def smallest_eigenpairs(
         Values ascending; vectors orthonormal under B, with no part in the null space of B. Where eigenvalues are
         equal, directions of larger variance a'Ba / a'a come first, so that the answer is defined there too.
     """
-    bound = range_eigenpairs(B, n_samples)
-    whitening = bound.vectors / np.sqrt(bound.values)
-    values, vectors = eigh(symmetric(whitening.T @ symmetric(A) @ whitening))
-    vectors = whitening @ vectors
+    return whitened_eigenpairs(A, whitening(B, n_samples, eigh), n_pairs, scale=scale, eigh=eigh)
+
+
+def whitened_eigenpairs(
+    A: FloatMatrix, W: FloatMatrix, n_pairs: int, *, scale: float = 0.0, eigh: SymmetricSolver = eigh
+) -> Eigenpairs:
+    """Smallest eigenpairs of A a = lambda B a for a B whose `whitening` W is at hand."""
+    values, vectors = eigh(symmetric(W.T @ symmetric(A) @ W))
+    vectors = W @ vectors
     tolerance = TIE_TOLERANCE * max(scale, float(np.abs(values).max(initial=0.0)))
     start = 0
     for stop in [*(np.flatnonzero(np.diff(values) > tolerance) + 1), len(values)]:
@@ -110,11 +136,10 @@ def row_signs(components: FloatMatrix) -> FloatVector:
     return np.asarray(np.where(signs == 0, 1.0, signs))
 
 
-def left_vector_map(gram: FloatMatrix, rank: int, n_samples: int) -> FloatMatrix:
+def left_vector_map(gram: FloatMatrix, rank: int, n_samples: int, eigh: SymmetricSolver = eigh) -> FloatMatrix:
     """Return the d x r matrix that turns X into its r leading left singular vectors, from X'X.
 
     With X'X = V S² V', the left singular vectors are X V / S. Fewer than `rank` columns come back when X has a
     smaller rank.
     """
-    pairs = range_eigenpairs(gram, n_samples)
-    return np.asarray((pairs.vectors / np.sqrt(pairs.values))[:, :rank])
+    return whitening(gram, n_samples, eigh)[:, :rank]

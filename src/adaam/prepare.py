@@ -121,12 +121,12 @@ def _principal_pairs(
     if n < d:
         root = np.sqrt(weights)
         K = engine.row_scatter(X, scale, mean) * root * root[:, None]
-        rows = range_eigenpairs(K, n)
+        rows = range_eigenpairs(K, n, engine.eigh)
         lift = rows.vectors * root[:, None] / np.sqrt(rows.values)
         basis = engine.cross(X, lift * scale[:, None]) - np.outer(mean, lift.sum(axis=0))
         pairs = Eigenpairs(rows.values, basis)
     else:
-        pairs = range_eigenpairs(engine.scatter(X, scale, mean, weights), n)
+        pairs = range_eigenpairs(engine.scatter(X, scale, mean, weights), n, engine.eigh)
     if by_count:
         kept = int(keep)
     else:

@@ -46,6 +46,6 @@ def lpp(
     gram = affinity.gram(X)
     degree_gram = engine.cross(X, X, affinity.degrees())
     # Eigenvalues of the degree term alone are 1.
-    pairs = smallest_eigenpairs(degree_gram - gram, degree_gram, n_components, X.shape[0], scale=1.0)
+    pairs = smallest_eigenpairs(degree_gram - gram, degree_gram, n_components, X.shape[0], scale=1.0, eigh=engine.eigh)
     vectors = unit_columns(pairs.vectors) if scaling == "unit" else pairs.vectors
     return Projection(np.ascontiguousarray(vectors.T), pairs.values)

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 import oracles
-from adaam import AdaAM, AdaAMClustering
+from adaam import AdaAM, AdaAMClustering, load, save
 from adaam.engines import CPUEngine, GPUEngine, resolve_engine
 
 try:
@@ -96,6 +96,47 @@ def test_neighbors_are_the_nearest_others(engine, dtype, n, k):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_neighbors_of_chosen_rows_are_theirs_among_all(engine, dtype):
+    X = cloud(120, dtype=dtype).copy()
+    X[30:50] = X[7]  # more copies than neighbours are asked for: a row is not its own neighbour even so
+    rows = np.array([3, 7, 31, 110])
+    indices, distances = engine.neighbors(engine.asarray(X), 6, rows)
+    close(distances, engine.neighbors(engine.asarray(X), 6)[1][rows], dtype)
+    measured = np.linalg.norm(X[indices].astype(np.float64) - X[rows, None], axis=2)
+    np.testing.assert_allclose(measured, distances, rtol=1e-6)
+    assert (indices != rows[:, None]).all()
+    assert all(len(set(row)) == 6 for row in indices.tolist())
+
+
+@pytest.mark.parametrize("longest", [3, 30, 400])
+def test_reverse_entries_are_the_other_direction(engine, longest):
+    rng = np.random.default_rng(longest)
+    n = 450
+    lengths = rng.integers(0, 4, n)
+    lengths[5] = longest
+    indices = np.concatenate([rng.permutation(n)[:length] for length in lengths]).astype(np.intp)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    rows = np.repeat(np.arange(n), lengths)
+    where = {pair: at for at, pair in enumerate(zip(rows.tolist(), indices.tolist(), strict=True))}
+    expected = [where.get((j, i), -1) for i, j in zip(rows.tolist(), indices.tolist(), strict=True)]
+    np.testing.assert_array_equal(engine.reverse_entries(starts, indices), expected)
+    assert max(expected) > 0
+
+
+def test_reverse_entries_of_nothing_are_nothing(engine):
+    assert len(engine.reverse_entries(np.zeros(4, int), np.empty(0, int))) == 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 6, 200])
+def test_eigenpairs_are_lapacks(engine, n):
+    A = cloud(n, n, seed=2) if n else np.empty((0, 0))
+    A = A + A.T
+    values, vectors = engine.eigh(A)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(A), atol=1e-12)
+    np.testing.assert_allclose(vectors * values @ vectors.T, A, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_coincident_rows_are_neighbors_at_distance_zero(engine, dtype):
     X = cloud(60, dtype=dtype).copy()
     X[40:] = X[:20]
@@ -138,7 +179,7 @@ def test_cut_is_the_tth_largest_magnitude(engine, dtype, weighted, share):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_cut_survives_narrowing_by_bins(monkeypatch, dtype, weighted):
-    from adaam.engines import gpu_cut
+    from adaam.engines.gpu import cut as gpu_cut
 
     monkeypatch.setattr(gpu_cut, "MAX_COLLECTED", 8)
     monkeypatch.setattr(gpu_cut, "N_BINS", 16)
@@ -276,6 +317,10 @@ def test_tensors_come_back_as_tensors(dtype):
     assert isinstance(Z, torch.Tensor)
     assert Z.dtype == {np.float32: torch.float32, np.float64: torch.float64}[dtype]
     assert isinstance(model.transform(X), np.ndarray)
+    clusters = AdaAMClustering(3, learner=model).fit(torch.tensor(X))
+    assert isinstance(clusters.predict(torch.tensor(X)), torch.Tensor)
+    assert isinstance(clusters.predict(X), np.ndarray)
+    assert isinstance(clusters.labels_, np.ndarray)
     np.testing.assert_array_equal(np.asarray(Z), model.transform(X))
 
 
@@ -309,7 +354,7 @@ def test_gpu_without_a_device_is_an_error_and_never_another_engine():
 
 
 def test_missing_torch_names_the_extra(monkeypatch):
-    monkeypatch.setattr("adaam.engines.gpu.find_spec", lambda name: None)
+    monkeypatch.setattr("adaam.engines.gpu.engine.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'engine="gpu" needs PyTorch, which is not installed.*adaam\[gpu\]'):
         AdaAM(2, engine="gpu").fit(cloud())
 
@@ -321,7 +366,7 @@ def test_an_engine_that_is_not_known_is_refused():
 
 @needs_torch
 def test_running_out_of_memory_names_bytes_and_remedy(monkeypatch):
-    from adaam.engines import gpu_rows
+    from adaam.engines.gpu import rows as gpu_rows
 
     def fail(place, X):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. If reserved but unallocated ...")
@@ -352,6 +397,14 @@ def test_precision_that_the_caller_set_is_left_alone():
 def test_importing_adaam_leaves_torch_alone():
     code = "import sys, adaam; sys.exit(any(name in sys.modules for name in ('torch', 'triton')))"
     assert subprocess.run([sys.executable, "-c", code], check=False, env={**os.environ}).returncode == 0
+
+
+@needs_torch
+def test_a_model_file_keeps_the_settings_of_the_engine(tmp_path):
+    engine = GPUEngine(device="cpu", tile_bytes=1 << 20, precision="full", memory_bytes=1 << 30)
+    model = AdaAM(3, engine=engine).fit(cloud())
+    save(model, tmp_path / "model.npz")
+    assert load(tmp_path / "model.npz").engine == engine
 
 
 @needs_torch

@@ -16,7 +16,7 @@ from adaam.affinity import (
     pruned_affinity,
 )
 from adaam.engines import CPUEngine
-from adaam.graph import neighbor_graph
+from adaam.graph import given_graph, neighbor_graph
 from adaam.sample import Sample
 
 ENGINE = CPUEngine()
@@ -60,6 +60,22 @@ def test_heat_affinity_is_symmetric_non_negative_with_zero_diagonal(rng):
     assert abs(weights - weights.T).max() == 0
     assert weights.data.min() > 0
     np.testing.assert_array_equal(weights.diagonal(), 0.0)
+
+
+def test_a_given_graph_keeps_the_larger_heat_of_two_directions():
+    indices = np.array([[1, 2], [0, 2], [0, 1]])
+    distances = np.array([[1.0, 3.0], [2.0, 4.0], [3.0, 0.5]])
+    rows = sample(np.arange(3.0)[:, None])
+    weights = heat_affinity(given_graph((indices, distances), 3, 2), HeatKernel(1.0, "fixed"), rows).weights.toarray()
+    assert weights[0, 1] == weights[1, 0] == pytest.approx(np.exp(-1.0))
+    assert weights[1, 2] == weights[2, 1] == pytest.approx(np.exp(-0.5))
+
+
+def test_heat_of_one_direction_alone_counts_in_full():
+    rows = sample(np.array([[0.0], [1.0], [3.0]]))
+    affinity = heat_affinity(given_graph((np.array([[1], [0], [1]]), np.ones((3, 1))), 3, 1), HeatKernel(np.inf), rows)
+    np.testing.assert_array_equal(affinity.weights.toarray(), [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    np.testing.assert_array_equal(affinity.degrees(), [1, 2, 1])
 
 
 def test_heat_tends_to_adjacency_as_the_width_grows(rng):

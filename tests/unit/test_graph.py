@@ -1,5 +1,9 @@
+import warnings
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsTransformer, NearestNeighbors, kneighbors_graph
 
 import oracles
@@ -71,6 +75,83 @@ def test_ties_are_shared_alike_in_any_order_of_rows(rng):
     np.testing.assert_allclose(dense(X[order]), shares[np.ix_(order, order)], atol=1e-12)
 
 
+class CountingEngine(CPUEngine):
+    """Notes how many rows each search is for."""
+
+    __slots__ = ("searched",)
+
+    def neighbors(self, X, n_neighbors, rows=None):
+        self.searched.append(len(X) if rows is None else len(rows))
+        return super().neighbors(X, n_neighbors, rows)
+
+
+def counting(X):
+    engine = CountingEngine()
+    object.__setattr__(engine, "searched", [])
+    return Sample(X, np.ones(len(X)), engine)
+
+
+def test_only_rows_whose_ties_run_past_the_search_are_searched_again(rng):
+    X = rng.standard_normal((60, 3))
+    X[:9] = 100.0
+    X[:9] += np.vstack([np.zeros(3), *np.eye(3), *-np.eye(3), [9.0, 0, 0], [0, 9.0, 0]])  # row 0 has 6 nearest
+    rows = counting(X)
+    graph = neighbor_graph(rows, 2)
+    assert rows.engine.searched[0] == 60
+    assert 1 <= rows.engine.searched[1] < 10
+    first = slice(graph.starts[0], graph.starts[1])
+    assert set(graph.indices[first]) == set(range(1, 7))
+    np.testing.assert_allclose(graph.shares[first], 1 / 3)
+    np.testing.assert_allclose(np.bincount(graph.rows(), graph.shares), 2.0)
+
+
+def test_a_pair_tied_at_the_last_place_needs_no_second_search(rng):
+    X = rng.standard_normal((50, 4))
+    X[:3] = 100 + np.array([[0.0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]])
+    rows = counting(X)
+    graph = neighbor_graph(rows, 1)
+    assert rows.engine.searched == [50]
+    np.testing.assert_array_equal(graph.shares[graph.starts[0] : graph.starts[1]], 0.5)
+
+
+@pytest.mark.parametrize(("gap", "tied"), [(1e-9, True), (1e-5, False)])
+def test_float32_coordinates_tie_within_their_own_rounding(gap, tied):
+    # Before, 64 roundings of float32 were let pass: gaps of 1e-5 counted as ties, and most searches ran twice.
+    distances = np.array([[1.0, 1.0 + gap, 2.0], [1.0, 1.5, 2.0], [1.0, 1.5, 2.0], [1.0, 1.5, 2.0]])
+
+    class Fixed(CPUEngine):
+        __slots__ = ()
+
+        def neighbors(self, X, n_neighbors, rows=None):
+            indices = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])
+            return indices[:, :n_neighbors], distances[:, :n_neighbors]
+
+    graph = neighbor_graph(Sample(np.ones((4, 1), np.float32), np.ones(4), Fixed()), 1)
+    assert np.diff(graph.starts).tolist() == [2 if tied else 1, 1, 1, 1]
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), st.integers(4, 25), st.integers(1, 5))
+def test_shares_are_those_of_all_pairs_sorted(seed, n, k):
+    """Whole-number rows tie a lot, and some stand for several: shares straight from the definition."""
+    rng = np.random.default_rng(seed)
+    X = np.unique(rng.integers(0, 4, size=(n, 2)), axis=0).astype(float)
+    weights = rng.integers(1, 3, size=len(X)).astype(float)
+    graph = neighbor_graph(sample(X, weights), k)
+    found = np.zeros((len(X), len(X)))
+    found[graph.rows(), graph.indices] = graph.shares
+    expected = np.zeros_like(found)
+    squared = ((X[:, None] - X) ** 2).sum(axis=2)
+    for i in range(len(X)):
+        left = k - min(weights[i] - 1, k)
+        for value in np.unique(squared[i][squared[i] > 0]):
+            group = squared[i] == value
+            share = min(max(left, 0.0) / weights[group].sum(), 1.0)
+            expected[i, group] = share
+            left -= weights[group].sum()
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
 def test_mean_distance_counts_copies(rng):
     X = rng.standard_normal((12, 3))
     weights = rng.integers(1, 4, size=12)
@@ -97,6 +178,13 @@ def test_every_form_of_a_given_graph_is_the_same_graph(form, rng):
     np.testing.assert_allclose(graph.distances, found.distances, rtol=1e-6)
 
 
+def test_a_neighbour_given_twice_is_one_neighbour():
+    indices, distances = np.array([[1, 2, 1], [0, 2, 2], [1, 0, 2]]), np.array([[3.0, 2, 1], [1, 4, 4], [1, 2, 0]])
+    graph = given_graph((indices, distances), 3, 3)
+    np.testing.assert_array_equal(graph.indices, [1, 2, 0, 2, 1, 0])
+    np.testing.assert_array_equal(graph.distances, [1, 2, 1, 4, 1, 2])
+
+
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
@@ -114,6 +202,20 @@ def test_every_form_of_a_given_graph_is_the_same_graph(form, rng):
 def test_a_bad_graph_is_refused_with_its_fault(given, error, message):
     with pytest.raises(error, match=message):
         given_graph(given, 3, 1)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(2, 30), st.integers(1, 3))
+def test_pieces_are_those_of_the_undirected_graph(seed, n, k):
+    rng = np.random.default_rng(seed)
+    indices = np.array([rng.choice(np.delete(np.arange(n), i), min(k, n - 1), replace=False) for i in range(n)])
+    graph = given_graph((indices, np.ones(indices.shape)), n, k)
+    joined = np.eye(n, dtype=bool)
+    joined[graph.rows(), graph.indices] = True
+    reach = np.linalg.matrix_power((joined | joined.T).astype(float), n) > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisconnectedGraphWarning)
+        assert warn_if_disconnected(graph) == len(np.unique(reach, axis=0))
 
 
 def test_disconnected_pieces_are_counted_and_named(rng):

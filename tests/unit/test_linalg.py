@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import eigh
 
-from adaam.linalg import left_vector_map, range_eigenpairs, row_signs, smallest_eigenpairs
+from adaam.linalg import left_vector_map, range_eigenpairs, row_signs, smallest_eigenpairs, whitening
 
 
 def random_pencil(rng, d, n=200, weights=None):
@@ -75,6 +75,26 @@ def test_left_vector_map_gives_left_singular_vectors(rng):
     P = X @ left_vector_map(X.T @ X, 3, 60)
     U = np.linalg.svd(X, full_matrices=False)[0][:, :3]
     np.testing.assert_allclose(P @ P.T, U @ U.T, atol=1e-10)
+
+
+def test_another_solver_is_the_one_that_runs(rng):
+    A, B, _ = random_pencil(rng, 5)
+    sizes = []
+
+    def noted(M):
+        sizes.append(len(M))
+        return np.linalg.eigh(M)
+
+    found, expected = smallest_eigenpairs(A, B, 2, 200, eigh=noted), smallest_eigenpairs(A, B, 2, 200)
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-10)
+    left_vector_map(B, 2, 200, noted)
+    assert sizes == [5, 5, 5]
+
+
+def test_whitening_spans_the_range_and_whitens_it(rng):
+    X = rng.standard_normal((50, 2)) @ rng.standard_normal((2, 6))
+    W = whitening(X.T @ X, 50)
+    np.testing.assert_allclose(W.T @ X.T @ X @ W, np.eye(2), atol=1e-10)
 
 
 def test_row_signs_make_the_largest_entry_positive():

@@ -16,7 +16,7 @@ from adaam.affinity.values import (
     pruned_affinity,
 )
 from adaam.graph import NeighborGraph
-from adaam.linalg import left_vector_map, smallest_eigenpairs
+from adaam.linalg import left_vector_map, whitened_eigenpairs, whitening
 from adaam.sample import Sample
 
 
@@ -89,17 +89,19 @@ def adaptive_affinity(
     heat = heat_affinity(graph, resolve_heat(settings.heat), sample)
     degrees = heat.degrees()
     gram = sample.gram()
-    bound = gram if settings.constraint == "gram" else engine.cross(X, X, degrees)
+    n = len(sample.weights)
+    left = whitening(gram, n, engine.eigh)
+    bound = left if settings.constraint == "gram" else whitening(engine.cross(X, X, degrees), n, engine.eigh)
     rank, n_columns = (max(1, round(r * n_clusters)) for r in (settings.rank, settings.projection_rank))
     t = [max(1.0, np.floor(sample.size**2 / (alpha * n_clusters))) for alpha in settings.alphas]
 
-    intermediate = _pruned(sample, left_vector_map(gram, rank, len(sample.weights)), t[0], settings.diagonal)
-    base = laplacian_gram(heat, X, engine) + laplacian_gram(intermediate, X, engine)
+    intermediate = _pruned(sample, left[:, :rank], t[0], settings.diagonal)
+    base = laplacian_gram(SumAffinity((heat, intermediate)), X, engine)
     final: PrunedAffinity | None = None
     for _ in range(n_iter):
         total = base if final is None else base + laplacian_gram(final, X, engine)
-        projection = smallest_eigenpairs(total, bound, n_columns, len(sample.weights)).vectors
-        turn = left_vector_map(projection.T @ gram @ projection, n_columns, len(sample.weights))
+        projection = whitened_eigenpairs(total, bound, n_columns, eigh=engine.eigh).vectors
+        turn = left_vector_map(projection.T @ gram @ projection, n_columns, n)
         final = _pruned(sample, projection @ turn, t[1], settings.diagonal)
     assert final is not None
     return Learned(SumAffinity((final, DiagonalAffinity(degrees, engine))), intermediate, final)

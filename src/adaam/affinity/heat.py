@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from adaam._checks import check_kind, check_number, check_whole, check_word
 from adaam._typing import BandwidthRule, FloatMatrix, FloatVector, IntMatrix
 from adaam.affinity.learner import NeighborSource
-from adaam.affinity.values import SparseAffinity
+from adaam.affinity.values import HalfAffinity, SparseAffinity
 from adaam.graph import NeighborGraph
 from adaam.sample import Sample
 
@@ -43,13 +43,13 @@ class HeatKernel(BaseEstimator):
     def fitted(self, graph: NeighborGraph, row_weights: FloatVector) -> "FittedHeat":
         """Read the bandwidths off a neighbour graph."""
         if np.isinf(self.width):
-            return FittedHeat(np.full(graph.n_rows, np.inf), self.power)
+            return FittedHeat(np.array([np.inf]), self.power)
         if self.rule == "self-tuning":
             farthest = np.zeros(graph.n_rows)
             np.maximum.at(farthest, graph.rows(), graph.distances)
             return FittedHeat(self.width * farthest, self.power)
         scale = graph.mean_distance(row_weights) if self.rule == "mean" else 1.0
-        return FittedHeat(np.full(graph.n_rows, self.width * scale), self.power)
+        return FittedHeat(np.array([self.width * scale]), self.power)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +60,21 @@ class FittedHeat:
     self-tuning.
     """
 
-    bandwidths: FloatVector  # (n,)
+    bandwidths: FloatVector  # (n,), or (1,) where all rows have the same
     power: int
 
     def weights(self, rows: IntMatrix, columns: IntMatrix, distances: FloatMatrix) -> FloatMatrix:
         """Weight of each pair, in [0, 1]; coincident rows get 1."""
-        bandwidth = np.sqrt(self.bandwidths[rows]) * np.sqrt(self.bandwidths[columns])
+        bandwidth = self.bandwidths
+        if len(bandwidth) > 1:
+            bandwidth = np.sqrt(bandwidth[rows]) * np.sqrt(bandwidth[columns])
         with np.errstate(invalid="ignore", divide="ignore"):
-            exponent = (distances / bandwidth) ** self.power
+            exponent = distances / bandwidth
+        if self.power != 1:
+            exponent **= self.power
         # 0 / 0: all neighbours coincide, and a bandwidth of zero must not separate them.
-        return np.asarray(np.exp(-np.where(distances == 0, 0.0, exponent)))
+        exponent[distances == 0] = 0.0
+        return np.asarray(np.exp(np.negative(exponent, out=exponent), out=exponent))
 
 
 def resolve_heat(heat: HeatKernel | None) -> HeatKernel:
@@ -78,26 +83,41 @@ def resolve_heat(heat: HeatKernel | None) -> HeatKernel:
     return kernel
 
 
-def heat_affinity(graph: NeighborGraph, kernel: HeatKernel, sample: Sample) -> SparseAffinity:
+def heat_affinity(graph: NeighborGraph, kernel: HeatKernel, sample: Sample) -> HalfAffinity:
     """Heat weights on the graph, the larger of the two directions; copies of a row are linked with weight 1.
 
     Returns
     -------
-    SparseAffinity
+    HalfAffinity
         Symmetric and non-negative. Its diagonal is zero but for rows that stand for several copies.
     """
     heat = kernel.fitted(graph, sample.weights).weights(graph.rows(), graph.indices, graph.distances)
-    return neighbor_affinity(graph, heat, sample)
+    return _directed_affinity(graph, heat, sample, same_both_ways=graph.measured)
 
 
 def neighbor_affinity(graph: NeighborGraph, values: FloatVector, sample: Sample) -> SparseAffinity:
     """Values on the entries of a graph, the larger of the two directions; copies of a row are linked with value 1."""
-    n = graph.n_rows
-    value = csr_array((values, graph.indices, graph.starts), shape=(n, n))
-    taken = csr_array((graph.shares, graph.indices, graph.starts), shape=(n, n))
-    by_rows = diags_array(sample.weights)
-    mutual = by_rows @ value.maximum(value.T).multiply(linked_share(taken)) @ by_rows
-    return SparseAffinity(csr_array(mutual + diags_array(sample.weights * graph.copies)), sample.engine)
+    affinity = _directed_affinity(graph, values, sample, same_both_ways=False)
+    return SparseAffinity(affinity.weights, sample.engine)
+
+
+def _directed_affinity(
+    graph: NeighborGraph, values: FloatVector, sample: Sample, *, same_both_ways: bool
+) -> HalfAffinity:
+    """Values on the entries of a graph, each pair's split between the entries of its two directions."""
+    n, f, weights = graph.n_rows, graph.shares, sample.weights
+    reverse = sample.engine.reverse_entries(graph.starts, graph.indices)
+    mutual = reverse >= 0
+    uniform = bool((f == 1.0).all())
+    # Both directions taken: f + g - fg = f(1 - g/2) + g(1 - f/2), one part for either entry.
+    data = 1.0 - 0.5 * mutual if uniform else f * (1.0 - np.where(mutual, f[reverse], 0.0) / 2)
+    data *= values if same_both_ways else np.where(mutual, np.maximum(values, values[reverse]), values)
+    if (weights != 1.0).any():
+        data *= weights[graph.rows()] * weights[graph.indices]
+    half = csr_array((data, graph.indices, graph.starts), shape=(n, n))
+    if graph.copies.any():
+        half = csr_array(half + diags_array(weights * graph.copies / 2))
+    return HalfAffinity(half, sample.engine)
 
 
 def linked_share(taken: csr_array) -> csr_array:
@@ -121,7 +141,7 @@ class KNNAffinity(BaseEstimator):
         self.n_neighbors = n_neighbors
         self.heat = heat
 
-    def learn(self, sample: Sample, neighbors: NeighborSource) -> SparseAffinity:
+    def learn(self, sample: Sample, neighbors: NeighborSource) -> HalfAffinity:
         """Build the graph of the sample."""
         heat = resolve_heat(self.heat)
         heat.check()

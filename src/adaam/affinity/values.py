@@ -46,6 +46,33 @@ class SparseAffinity:
 
 
 @dataclass(frozen=True, slots=True)
+class HalfAffinity:
+    """A symmetric affinity A = H + H', known by its half H: each edge of a neighbour graph where it was found."""
+
+    half: csr_array
+    engine: Engine
+    _degrees: list[FloatVector] = field(default_factory=list, repr=False, compare=False)
+
+    @property
+    def weights(self) -> csr_array:
+        """All entries of A, put together when asked for."""
+        return csr_array(self.half + self.half.T)
+
+    def degrees(self) -> FloatVector:
+        """Row sums A1."""
+        if not self._degrees:
+            n, half = self.half.shape[0], self.half
+            along = np.bincount(np.repeat(np.arange(n), np.diff(half.indptr)), half.data, n)
+            self._degrees.append(along + np.bincount(half.indices, half.data, n))
+        return self._degrees[0]
+
+    def gram(self, X: Tall) -> FloatMatrix:
+        """Return X'AX."""
+        gram = self.engine.sparse_gram(self.half, X)
+        return gram + gram.T
+
+
+@dataclass(frozen=True, slots=True)
 class DiagonalAffinity:
     """An affinity of each row to itself alone."""
 

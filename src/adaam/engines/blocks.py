@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from threadpoolctl import threadpool_info, threadpool_limits
+from adaam.linalg import thread_pools
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -17,8 +17,7 @@ def blas_threads() -> int:
     It follows OMP_NUM_THREADS, container limits and a `threadpool_limits` of the caller's, so the engine needs no
     setting of its own.
     """
-    counts = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-    return max(counts, default=1)
+    return max((pool["num_threads"] for pool in thread_pools().select(user_api="blas").info()), default=1)
 
 
 def row_blocks(n_rows: int, rows: int) -> list[slice]:
@@ -37,7 +36,7 @@ def ordered_map(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterat
         yield work(items[0])
         return
     n_threads = blas_threads()
-    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+    with thread_pools().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
         waiting: deque[Future[Result]] = deque()
         try:
             for item in items:

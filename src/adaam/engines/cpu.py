@@ -14,7 +14,9 @@ from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.cut import Pairs, exact_cut
 from adaam.engines.equal_rows import first_equal
 from adaam.engines.protocol import Clusters
+from adaam.engines.reverse_entries import reverse_entries
 from adaam.engines.tiles import pruned_gram
+from adaam.linalg import eigh
 
 # A tile, its magnitudes, its mask and the positions of the survivors: about four times the tile in float64.
 BYTES_PER_TILE_ENTRY = 32
@@ -115,25 +117,38 @@ class CPUEngine:
             pass
         return out
 
-    def neighbors(self, X: Tall, n_neighbors: int) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest others of each row, nearest first.
+    def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest others of each row, or of chosen rows, nearest first.
 
         Candidates come from scikit-learn's brute-force search; their distances are measured again from differences,
         so that coincident rows are at distance 0 and not at the square root of a rounding error.
         """
-        search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(X)
-        indices = search.kneighbors(return_distance=False)
+        queries = X if rows is None else X[rows]
+        if rows is None:
+            search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(X)
+            indices = search.kneighbors(return_distance=False)
+        else:
+            search = NearestNeighbors(n_neighbors=n_neighbors + 1, algorithm="brute").fit(X)
+            indices = _others(search.kneighbors(queries, return_distance=False), rows)
         distances = np.empty(indices.shape, dtype=np.float64)
 
-        def measure(rows: slice) -> None:
+        def measure(part: slice) -> None:
             for place in range(n_neighbors):
-                difference = X[rows] - X[indices[rows, place]]
-                distances[rows, place] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+                difference = queries[part] - X[indices[part, place]]
+                distances[part, place] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
 
-        for _ in ordered_map(measure, self._blocks(X, X.shape[1])):
+        for _ in ordered_map(measure, self._blocks(queries, X.shape[1])):
             pass
         order = np.argsort(distances, axis=1, kind="stable")
         return np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1)
+
+    def reverse_entries(self, starts: IntVector, indices: IntVector) -> IntVector:
+        """Position of entry (j, i) for each entry (i, j); -1 where there is none."""
+        return reverse_entries(starts, indices)
+
+    def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
+        """All eigenpairs of a small symmetric matrix, values ascending."""
+        return eigh(A)
 
     def sparse_gram(self, weights: Sparse, X: Tall) -> FloatMatrix:
         """Return X' W X for a sparse W, in float64."""
@@ -175,6 +190,13 @@ class CPUEngine:
         """Row blocks whose float64 copy, with `extra_columns` beside it, stays within the budget."""
         rows = self.tile_bytes // (8 * max(1, X.shape[1] + extra_columns))
         return row_blocks(X.shape[0], max(16, rows))
+
+
+def _others(indices: IntMatrix, rows: IntVector) -> IntMatrix:
+    """Drop each row itself from its neighbours, or the last of them where copies have crowded it out."""
+    kept = indices != rows[:, None]
+    kept[kept.all(axis=1), -1] = False
+    return np.asarray(indices[kept].reshape(len(rows), -1))
 
 
 def _row_norms(block: Tall) -> FloatVector:

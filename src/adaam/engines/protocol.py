@@ -73,8 +73,12 @@ class Engine(Protocol):
         """
         ...
 
-    def neighbors(self, X: Tall, n_neighbors: int) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest others of each row, nearest first."""
+    def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest others of each row, or of chosen rows, nearest first."""
+        ...
+
+    def reverse_entries(self, starts: IntVector, indices: IntVector) -> IntVector:
+        """Position of entry (j, i) for each entry (i, j) of compressed rows without repeated entries; -1 if absent."""
         ...
 
     def sparse_gram(self, weights: Sparse, X: Tall) -> FloatMatrix:
@@ -90,6 +94,10 @@ class Engine(Protocol):
 
     def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: FloatVector) -> tuple[FloatMatrix, FloatVector]:
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
+        ...
+
+    def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
+        """All eigenpairs of a small symmetric matrix in float64, values ascending; both on the host."""
         ...
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: FloatVector) -> Clusters:

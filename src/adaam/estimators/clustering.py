@@ -1,6 +1,6 @@
 """Clustering in a learned metric."""
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import ClusterMixin, clone
@@ -31,7 +31,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each training row.
+        Cluster of each training row, on the host also where X is a tensor.
     cluster_centers_ : ndarray of shape (n_clusters, n_components_)
         Centres in the learned space.
     inertia_ : float
@@ -117,11 +117,12 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            Cluster of each row.
+            Cluster of each row; a tensor on the same device where X is one.
         """
         check_is_fitted(self)
         engine = self._engine()
-        return engine.nearest(self._map().apply(self._rows(X, reset=False), engine), self.cluster_centers_)
+        labels = engine.nearest(self._map().apply(self._rows(X, reset=False), engine), self.cluster_centers_)
+        return cast(IntVector, engine.like(labels, X))
 
     def _learner(self) -> LinearMetric:
         return AdaAM(self.n_clusters) if self.learner is None else self.learner

@@ -32,7 +32,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Returns
         -------
         Z : ndarray of shape (n_samples, n_components)
-            Mapped rows, in the precision of X.
+            Mapped rows, in the wider precision of X and of the rows the map was learned from.
         """
         check_is_fitted(self)
         engine = self._engine()

@@ -3,7 +3,7 @@
 import torch
 
 from adaam.engines.blocks import row_blocks
-from adaam.engines.gpu_rows import Place
+from adaam.engines.gpu.rows import Place
 
 SPARE = 8  # candidates beyond k, so that rounding cannot hide a neighbour
 FUSED_ROWS = 1 << 14  # fewer rows do not repay a bound for each
@@ -14,8 +14,12 @@ STRIP_ROWS = 1 << 17
 MAX_COLUMNS = 1 << 17  # columns of one tile of distances
 
 
-def neighbors(place: Place, X: torch.Tensor, k: int, *, fused: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Indices and distances of the k nearest others of each row, nearest first, lower index first on a tie."""
+def neighbors(
+    place: Place, X: torch.Tensor, k: int, rows: torch.Tensor | None = None, *, fused: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices and distances of the k nearest others of each or of chosen rows, lower index first on a tie."""
+    if rows is not None:
+        return _plain(place, X, rows, k)
     if not fused or len(X) < FUSED_ROWS or k > FUSED_NEIGHBORS or X.dtype != torch.float32:
         return _plain(place, X, torch.arange(len(X), device=X.device), k)
     indices, distances, proven = _fused(place, X, k)
@@ -71,8 +75,8 @@ def _fused(place: Place, X: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.T
     the triangle inequality, distances between rounded rows are off by no more than the lengths of the two rounding
     errors, which are measured: a row whose k-th distance stays below that of every row left out is proven.
     """
-    from adaam.engines.gpu_fused import half_rows
-    from adaam.engines.gpu_kernels import collect_near_kernel
+    from adaam.engines.gpu.fused import half_rows
+    from adaam.engines.gpu.kernels import collect_near_kernel
 
     BM, BN, BK = 128, 128, 64
     n = len(X)
@@ -122,7 +126,7 @@ def _fused(place: Place, X: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.T
 
 def _bounds(place: Place, Y: torch.Tensor, squares: torch.Tensor, n: int, k: int) -> torch.Tensor:
     """Bound |y|² - 2 x.y for each row x such that its k nearest and some more stay within, most likely."""
-    from adaam.engines.gpu_kernels import nearest_in_groups_kernel
+    from adaam.engines.gpu.kernels import nearest_in_groups_kernel
 
     BM, BN, BK = 128, 64, 64
     wanted = (k + SPARE) / SAMPLED_SHARE

@@ -7,7 +7,7 @@ import torch
 
 from adaam._typing import FloatMatrix
 from adaam.engines.blocks import row_blocks
-from adaam.engines.gpu_rows import Place
+from adaam.engines.gpu.rows import Place
 
 MAX_ITERATIONS = 300
 

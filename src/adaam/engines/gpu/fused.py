@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.nn.functional import pad
 
-from adaam.engines.gpu_cut import Tally, bins_per_unit
+from adaam.engines.gpu.cut import Tally, bins_per_unit
 
 MAX_SPLIT_COLUMNS = 256  # three columns for each of P; wider tiles do not fit beside the others
 MAX_MAGNITUDE_RATIO = 2.0**28  # kept entries between largest and smallest that half precision holds at full precision
@@ -60,7 +60,7 @@ class FusedPairs:
         return self._pass(low, high, 0, capacity)
 
     def _pass(self, low: float, high: float, n_bins: int, capacity: int) -> Tally:
-        from adaam.engines.gpu_kernels import BM, BN, count_kernel
+        from adaam.engines.gpu.kernels import BM, BN, count_kernel
 
         weighted = self.weights is not None
         kind = torch.float64 if weighted else torch.int64
@@ -109,7 +109,7 @@ class FusedPairs:
 
 def fused_pairs(P: torch.Tensor, weights: torch.Tensor | None) -> FusedPairs | None:
     """Split P for the tensor cores; None where its rank or its range is too large for that."""
-    from adaam.engines.gpu_kernels import BM
+    from adaam.engines.gpu.kernels import BM
 
     n, r = P.shape
     largest = float(P.abs().max())
@@ -143,7 +143,7 @@ def pruned_gram(
     Entries and rows enter the product in half precision, whose 11 bits are those of tf32; sums are in float32 along
     a row of S and in float64 from there on. Row sums are in float32 throughout.
     """
-    from adaam.engines.gpu_kernels import accumulate_kernel
+    from adaam.engines.gpu.kernels import accumulate_kernel
 
     settings = configuration or Configuration()
     BM, BN = settings.BM, settings.BN
@@ -188,7 +188,7 @@ def pruned_gram(
 
 def row_sums(pairs: FusedPairs, threshold: float) -> tuple[torch.Tensor, int]:
     """WSw of the padded rows, and the number of entries kept right of the diagonal."""
-    from adaam.engines.gpu_kernels import BM, BN, column_sum_kernel, row_sum_kernel
+    from adaam.engines.gpu.kernels import BM, BN, column_sum_kernel, row_sum_kernel
 
     weighted = pairs.weights is not None
     n_rows, K = pairs.left.shape

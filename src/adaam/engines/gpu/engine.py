@@ -13,10 +13,15 @@ from scipy.sparse import issparse
 from adaam._checks import check_word
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines import equal_rows
+from adaam.engines.gpu.memory import MemoryPlan
 from adaam.engines.protocol import Clusters
+from adaam.engines.reverse_entries import reverse_entries
+from adaam.linalg import eigh
 
 # From this many rows on, a fit of float32 rows works in float32 and on the tensor cores.
 FAST_ROWS = 1 << 15
+MAX_SCANNED = 256  # entries of a row that are compared one by one; longer rows are sorted on the host
+DEVICE_EIGH_SIZE = 128  # smaller eigenproblems are solved sooner than sent
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -37,28 +42,6 @@ def _verb(work: Callable[Given, Result]) -> Callable[Given, Result]:
             raise MemoryError(engine._memory_message(work.__name__, args[1:], error)) from error
 
     return run
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryPlan:
-    """Where the rows of a fit live and what they take there, in bytes."""
-
-    rows_bytes: int
-    prepared_bytes: int
-    work_bytes: int
-    available_bytes: float
-
-    @property
-    def rows_on_device(self) -> bool:
-        """Whether X is copied to the device; otherwise its blocks stream from the host."""
-        return self.rows_bytes + self.prepared_bytes + self.work_bytes <= self.available_bytes
-
-    def __str__(self) -> str:
-        where = "on the device" if self.rows_on_device else "streamed from the host in blocks"
-        return (
-            f"rows {where} ({_mib(self.rows_bytes)}), prepared rows at most {_mib(self.prepared_bytes)}, "
-            f"temporaries about {_mib(self.work_bytes)}, of {_mib(self.available_bytes)} available"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +91,8 @@ class GPUEngine:
         """Check a tensor of rows and wrap it; whole numbers become float64."""
         import torch
 
-        gpu_rows = self._rows_module()
-        tensor = X.tensor if isinstance(X, gpu_rows.DeviceRows) else X.detach()
+        row_verbs = self._rows_module()
+        tensor = X.tensor if isinstance(X, row_verbs.DeviceRows) else X.detach()
         if tensor.ndim != 2:
             raise ValueError(
                 f"X is a tensor of {tensor.ndim} dimension(s); pass one row a sample, one column a feature."
@@ -118,7 +101,7 @@ class GPUEngine:
             raise ValueError(f"X has shape {tuple(tensor.shape)}; at least {at_least} row(s) and 1 feature are needed.")
         if tensor.is_complex():
             raise ValueError("X is a complex tensor, and complex data is not supported.")
-        if tensor.dtype not in gpu_rows.NUMPY_DTYPES:
+        if tensor.dtype not in row_verbs.NUMPY_DTYPES:
             tensor = tensor.to(torch.float32 if tensor.dtype in (torch.float16, torch.bfloat16) else torch.float64)
         place = self._place()
         if tensor.device != place.device:
@@ -126,7 +109,7 @@ class GPUEngine:
         # A sum is finite only if every term is, but for overflow, which a second look rules out.
         if not torch.isfinite(tensor.sum(dtype=torch.float64)) and not torch.isfinite(tensor).all():
             raise ValueError("X contains NaN or infinity. Remove or impute such rows first.")
-        return gpu_rows.DeviceRows(tensor)
+        return row_verbs.DeviceRows(tensor)
 
     def like(self, Z: Tall, X: Any) -> Any:
         """Return Z as the kind of array that X is: a tensor for a tensor, else NumPy."""
@@ -146,11 +129,11 @@ class GPUEngine:
             return X
         import torch
 
-        gpu_rows, place = self._rows_module(), self._place()
-        out = torch.empty(X.shape, dtype=gpu_rows.TORCH_DTYPES[X.dtype], device=place.device)
+        row_verbs, place = self._rows_module(), self._place()
+        out = torch.empty(X.shape, dtype=row_verbs.TORCH_DTYPES[X.dtype], device=place.device)
         for rows in place.blocks(X):
             out[rows] = place.rows(X, rows)
-        return gpu_rows.DeviceRows(out)
+        return row_verbs.DeviceRows(out)
 
     def to_host(self, X: Tall) -> FloatMatrix:
         """Return a tall array as NumPy."""
@@ -196,36 +179,55 @@ class GPUEngine:
         return self._rows_module().project(place, X, scale, mean, components, np.dtype(dtype))
 
     @_verb
-    def neighbors(self, X: Tall, n_neighbors: int) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest others of each row, nearest first."""
-        from adaam.engines import gpu_neighbors
+    def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest others of each row, or of chosen rows, nearest first."""
+        from adaam.engines.gpu import neighbors
 
         place = self._place()
-        found = gpu_neighbors.neighbors(place, self._dense(X), n_neighbors, fused=self._fused(place))
-        return self.to_host(found[0]), self.to_host(found[1])
+        chosen = None if rows is None else place.vector(rows, _torch().int64)
+        found = neighbors.neighbors(place, self._dense(X), n_neighbors, chosen, fused=self._fused(place))
+        # Half as many bytes cross to the host, where indices are widened again.
+        return self.to_host(found[0].int()).astype(np.intp), self.to_host(found[1])
+
+    @_verb
+    def reverse_entries(self, starts: IntVector, indices: IntVector) -> IntVector:
+        """Position of entry (j, i) for each entry (i, j); -1 where there is none."""
+        widest = int(np.diff(starts).max(initial=0))
+        if widest > MAX_SCANNED or len(indices) >= np.iinfo(np.int32).max:
+            return reverse_entries(starts, indices)
+        return cast(IntVector, self._rows_module().reverse_entries(self._place(), starts, indices, widest))
 
     @_verb
     def sparse_gram(self, weights: Sparse, X: Tall) -> FloatMatrix:
-        """Return X' W X for a sparse W, in float64."""
-        return cast(FloatMatrix, self._rows_module().sparse_gram(self._place(), weights, X))
+        """Return X' W X for a sparse W, in float64; rows of W X are summed in X's precision."""
+        return cast(FloatMatrix, self._rows_module().sparse_gram(self._place(), weights, self._dense(X)))
+
+    @_verb
+    def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
+        """All eigenpairs of a small symmetric matrix in float64, values ascending; tiny ones stay on the host."""
+        place = self._place()
+        if len(A) < DEVICE_EIGH_SIZE or place.device.type == "cpu":
+            return eigh(A)
+        values, vectors = _torch().linalg.eigh(place.vector(A))
+        return self.to_host(values), self.to_host(vectors)
 
     @_verb
     def cut(self, P: Tall, t: float, weights: FloatVector, diagonal: FloatVector) -> float:
         """Return the t-th largest magnitude of PP', counted with multiplicity."""
-        from adaam.engines import gpu_cut
+        from adaam.engines.gpu import cut
 
-        return float(gpu_cut.exact_cut(self._pairs(P, weights), t, self._place().vector(diagonal)))
+        return float(cut.exact_cut(self._pairs(P, weights), t, self._place().vector(diagonal)))
 
     @_verb
     def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: FloatVector) -> tuple[FloatMatrix, FloatVector]:
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
-        from adaam.engines import gpu_fused, gpu_products
+        from adaam.engines.gpu import fused, products
 
         pairs, rows = self._pairs(P, weights), self._dense(X)
-        if isinstance(pairs, gpu_fused.FusedPairs) and gpu_fused.holds_range(pairs, threshold):
-            gram, degrees = gpu_fused.pruned_gram(pairs, threshold, rows)
+        if isinstance(pairs, fused.FusedPairs) and fused.holds_range(pairs, threshold):
+            gram, degrees = fused.pruned_gram(pairs, threshold, rows)
         else:
-            gram, degrees = gpu_products.pruned_gram(self._tile_pairs(P, weights), threshold, rows)
+            gram, degrees = products.pruned_gram(self._tile_pairs(P, weights), threshold, rows)
         return self.to_host(gram), self.to_host(degrees)
 
     @_verb
@@ -235,27 +237,27 @@ class GPUEngine:
         Rows enter in the order of their coordinates, copies side by side, and runs go on until no label changes: so
         neither the order of rows nor writing a weight as copies moves the result.
         """
-        from adaam.engines import gpu_kmeans
+        from adaam.engines.gpu import kmeans
 
         place, rows = self._place(), self._dense(Z)
         present = np.flatnonzero(weights)
         if len(present) < n_clusters:
             raise ValueError(f"n_clusters={n_clusters} exceeds the {len(present)} rows of positive weight.")
         chosen = place.vector(present, _torch().int64)
-        chosen = chosen[gpu_kmeans.coordinate_order(rows[chosen])]
+        chosen = chosen[kmeans.coordinate_order(rows[chosen])]
         multiplicities = place.vector(weights)[chosen]
-        runs = gpu_kmeans.kmeans_runs(place, rows[chosen], multiplicities, n_clusters, n_init, seed)
+        runs = kmeans.kmeans_runs(place, rows[chosen], multiplicities, n_clusters, n_init, seed)
         best = int(runs.inertia.argmin())
-        labels = gpu_kmeans.nearest(place, rows, runs.centers[best])
+        labels = kmeans.nearest(place, rows, runs.centers[best])
         return Clusters(self.to_host(runs.centers[best]), self.to_host(labels), float(runs.inertia[best]))
 
     @_verb
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
         """Index of the nearest centre of each row, the first one on a tie."""
-        from adaam.engines import gpu_kmeans
+        from adaam.engines.gpu import kmeans
 
         place, rows = self._place(), self._dense(Z)
-        return self.to_host(gpu_kmeans.nearest(place, rows, place.vector(centers, rows.dtype)))
+        return self.to_host(kmeans.nearest(place, rows, place.vector(centers, rows.dtype)))
 
     def _place(self) -> Any:
         """Return the device, resolved: the engine that was asked for is the one that runs."""
@@ -277,26 +279,26 @@ class GPUEngine:
         return self._place().rows(X, slice(None))
 
     def _fused(self, place: Any) -> bool:
-        from adaam.engines import gpu_fused
+        from adaam.engines.gpu import fused
 
-        return self.precision == "fast" and gpu_fused.available(place.device)
+        return self.precision == "fast" and fused.available(place.device)
 
     def _pairs(self, P: Tall, weights: FloatVector) -> Any:
         """Entries of PP': from the fused kernels where they apply, else from tiles."""
-        from adaam.engines import gpu_fused
+        from adaam.engines.gpu import fused
 
         place = self._place()
         if P.dtype == np.float32 and self._fused(place):
-            pairs = gpu_fused.fused_pairs(self._dense(P), self._multiplicities(weights))
+            pairs = fused.fused_pairs(self._dense(P), self._multiplicities(weights))
             if pairs is not None:
                 return pairs
         return self._tile_pairs(P, weights)
 
     def _tile_pairs(self, P: Tall, weights: FloatVector) -> Any:
-        from adaam.engines import gpu_products
+        from adaam.engines.gpu import products
 
         tile_rows = max(64, int(np.sqrt(self.tile_bytes / P.dtype.itemsize)) // 64 * 64)
-        return gpu_products.TilePairs(self._dense(P), self._multiplicities(weights), tile_rows)
+        return products.TilePairs(self._dense(P), self._multiplicities(weights), tile_rows)
 
     def _multiplicities(self, weights: FloatVector) -> Any:
         """Weights on the device, None where all are 1."""
@@ -304,9 +306,9 @@ class GPUEngine:
 
     def _rows_module(self) -> Any:
         _torch()
-        from adaam.engines import gpu_rows
+        from adaam.engines.gpu import rows
 
-        return gpu_rows
+        return rows
 
     def _available_bytes(self) -> float:
         if self.memory_bytes is not None:
@@ -346,7 +348,3 @@ def _full_precision(device: Any) -> Iterator[None]:
             yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def _mib(n_bytes: float) -> str:
-    return "unlimited" if n_bytes == np.inf else f"{n_bytes / 2**20:.0f} MiB"

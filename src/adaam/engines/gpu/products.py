@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from adaam.engines.blocks import row_blocks
-from adaam.engines.gpu_cut import Tally, bin_of
+from adaam.engines.gpu.cut import Tally, bin_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.sparse import issparse
+from torch.nn.functional import embedding_bag
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector, Sparse, Tall
 from adaam.engines.blocks import row_blocks
@@ -135,15 +136,41 @@ def project(
     return DeviceRows(out)
 
 
-def sparse_gram(place: Place, weights: Sparse, X: Tall) -> FloatMatrix:
-    """X' W X, edge by edge: the sum over edges of w x_i x_j'."""
-    d = X.shape[1]
+def sparse_gram(place: Place, weights: Sparse, X: torch.Tensor) -> FloatMatrix:
+    """X' W X: rows of W X gathered and summed in X's precision, their products with X in float64."""
+    n, d = X.shape
     total = torch.zeros((d, d), dtype=torch.float64, device=place.device)
-    rows = np.repeat(np.arange(X.shape[0]), np.diff(weights.indptr))
-    for edges in row_blocks(weights.nnz, max(16, place.tile_bytes // (8 * 3 * d))):
-        left = place.rows(X, rows[edges], torch.float64) * place.vector(weights.data[edges])[:, None]
-        total += left.T @ place.rows(X, weights.indices[edges], torch.float64)
+    kind = torch.int32 if weights.nnz < np.iinfo(np.int32).max else torch.int64
+    starts, columns = place.vector(weights.indptr, kind), place.vector(weights.indices, kind)
+    entries = place.vector(weights.data, X.dtype)
+    for rows in row_blocks(n, max(16, place.tile_bytes // (24 * max(1, d)))):
+        first, last = int(weights.indptr[rows.start]), int(weights.indptr[rows.stop])
+        # The product of a sparse and a dense matrix under another name, deterministic on every device.
+        product = embedding_bag(
+            columns[first:last],
+            X,
+            starts[rows.start : rows.stop + 1] - first,
+            mode="sum",
+            per_sample_weights=entries[first:last],
+            include_last_offset=True,
+        )
+        total += X[rows].to(torch.float64).T @ product.to(torch.float64)
     return host(total)
+
+
+def reverse_entries(place: Place, starts: IntVector, indices: IntVector, widest: int) -> IntVector:
+    """Position of entry (j, i) for each entry (i, j), by comparing i with each entry of row j; -1 if absent."""
+    first, columns = place.vector(starts, torch.int32), place.vector(indices, torch.int32)
+    rows = torch.arange(len(starts) - 1, dtype=torch.int32, device=place.device)
+    rows = rows.repeat_interleave(first.diff(), output_size=len(indices))
+    reverse = torch.full_like(columns, -1)
+    for part in row_blocks(len(indices), max(1, place.tile_bytes // 64)):
+        at, stop = first[columns[part]], first[columns[part] + 1]
+        for _ in range(widest):
+            here = (at < stop) & (columns[at.clamp(max=len(indices) - 1)] == rows[part])
+            reverse[part] = torch.where(here, at, reverse[part])
+            at += 1
+    return host(reverse).astype(np.intp)
 
 
 def first_equal(place: Place, X: Tall) -> IntVector:

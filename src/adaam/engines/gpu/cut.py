@@ -5,9 +5,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import torch
 
-from adaam.engines.gpu_rows import host
+from adaam.engines.gpu.rows import host
 
-SAMPLED_PAIRS = 1 << 22  # pairs looked at to guess the first bracket
+SAMPLED_PAIRS = 1 << 22  # pairs looked at to guess the first bracket, at most
 MAX_COLLECTED = 1 << 20  # entries a pass may write out; a fuller bracket is narrowed by bins first
 N_BINS = 1 << 12
 
@@ -146,7 +146,8 @@ def _guess(
     if n < 2:
         return kind(0), kind(float(squares.max())), 0.0
     rng = np.random.default_rng(0)  # the guess affects speed alone, so its seed is nobody's business
-    n_sampled = min(SAMPLED_PAIRS, max(1 << 12, n * n // 16))
+    # One pair in 4096 costs about as much as it saves in the pass that follows; few rows can spare more.
+    n_sampled = min(SAMPLED_PAIRS, max(1 << 12, min(n * n // 16, 1 << 16), n * n // 4096))
     source = torch.Generator(device=P.device).manual_seed(int(rng.integers(1 << 31)))
     row = torch.randint(n, (n_sampled,), generator=source, device=P.device)
     column = (row + torch.randint(1, n, (n_sampled,), generator=source, device=P.device)) % n
