@@ -2,8 +2,8 @@
 
     ADAAM_DATA=FOLDER python benchmarks/fit_times.py [--sizes 1000 2000 5000 10000] [--methods ...] [--limit SECONDS]
 
-A method is not run at larger sizes once a fit took longer than the limit. Records go to results/fit_times.jsonl (written
-anew), the table to results/fit_times.md.
+A method is not run at larger sizes once a fit took longer than the limit. Records go to results/fit_times.jsonl
+(written anew), the table to results/fit_times.md.
 """
 
 import argparse

@@ -63,6 +63,11 @@ class FittedHeat:
     bandwidths: FloatVector  # (n,), or (1,) where all rows have the same
     power: int
 
+    def on(self, graph: NeighborGraph) -> FloatVector:
+        """Weight of each entry of a graph."""
+        rows = graph.rows() if len(self.bandwidths) > 1 else graph.indices  # one bandwidth asks for no row
+        return self.weights(rows, graph.indices, graph.distances)
+
     def weights(self, rows: IntMatrix, columns: IntMatrix, distances: FloatMatrix) -> FloatMatrix:
         """Weight of each pair, in [0, 1]; coincident rows get 1."""
         bandwidth = self.bandwidths
@@ -91,7 +96,7 @@ def heat_affinity(graph: NeighborGraph, kernel: HeatKernel, sample: Sample) -> H
     HalfAffinity
         Symmetric and non-negative. Its diagonal is zero but for rows that stand for several copies.
     """
-    heat = kernel.fitted(graph, sample.weights).weights(graph.rows(), graph.indices, graph.distances)
+    heat = kernel.fitted(graph, sample.weights).on(graph)
     return _directed_affinity(graph, heat, sample, same_both_ways=graph.measured)
 
 
@@ -108,10 +113,13 @@ def _directed_affinity(
     n, f, weights = graph.n_rows, graph.shares, sample.weights
     reverse = sample.engine.reverse_entries(graph.starts, graph.indices)
     mutual = reverse >= 0
-    uniform = bool((f == 1.0).all())
-    # Both directions taken: f + g - fg = f(1 - g/2) + g(1 - f/2), one part for either entry.
-    data = 1.0 - 0.5 * mutual if uniform else f * (1.0 - np.where(mutual, f[reverse], 0.0) / 2)
-    data *= values if same_both_ways else np.where(mutual, np.maximum(values, values[reverse]), values)
+    larger = values if same_both_ways else np.where(mutual, np.maximum(values, values[reverse]), values)
+    # Both directions taken: f + g - fg = f(1 - g/2) + g(1 - f/2), one part for either entry. Few shares are not 1.
+    data = np.multiply(larger, 0.5, out=larger.copy(), where=mutual)
+    partial = np.flatnonzero(f != 1.0)
+    partial = np.union1d(partial, reverse[partial[mutual[partial]]])
+    g = np.where(mutual[partial], f[reverse[partial]], 0.0)
+    data[partial] = larger[partial] * f[partial] * (1.0 - g / 2)
     if (weights != 1.0).any():
         data *= weights[graph.rows()] * weights[graph.indices]
     half = csr_array((data, graph.indices, graph.starts), shape=(n, n))

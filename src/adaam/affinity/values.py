@@ -61,9 +61,8 @@ class HalfAffinity:
     def degrees(self) -> FloatVector:
         """Row sums A1."""
         if not self._degrees:
-            n, half = self.half.shape[0], self.half
-            along = np.bincount(np.repeat(np.arange(n), np.diff(half.indptr)), half.data, n)
-            self._degrees.append(along + np.bincount(half.indices, half.data, n))
+            along = np.asarray(self.half.sum(axis=1)).ravel()
+            self._degrees.append(along + np.bincount(self.half.indices, self.half.data, len(along)))
         return self._degrees[0]
 
     def gram(self, X: Tall) -> FloatMatrix:

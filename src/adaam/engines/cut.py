@@ -143,7 +143,7 @@ def guess_bracket(pairs: Pairs, t: float) -> tuple[float, float]:
     """Bracket the cut from sampled pairs and the whole diagonal, four standard errors either way."""
     n = len(pairs.P)
     rng = np.random.default_rng(0)  # the guess affects speed alone, so its seed is nobody's business
-    n_sampled = min(MAX_SAMPLED, n * n // 64 + 4096)
+    n_sampled = min(MAX_SAMPLED, n * n // 512 + 4096)
     row = rng.integers(n, size=n_sampled)
     column = (row + rng.integers(1, n, size=n_sampled)) % n
     values = np.concatenate(

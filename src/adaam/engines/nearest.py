@@ -1,4 +1,4 @@
-"""Exact nearest neighbours on the CPU: candidates by float32 products of row blocks, each pair once, ranked in float64."""
+"""Exact nearest neighbours on the CPU: candidates by float32 tiles, each pair once, ranked in float64."""
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array

@@ -1,5 +1,6 @@
 """The verbs an engine provides: all work whose size grows with the number of rows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -102,6 +103,12 @@ class Engine(Protocol):
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: FloatVector) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia; independent of the order of rows."""
+        ...
+
+    def kmeans_rounds(
+        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: FloatVector
+    ) -> list[Clusters]:
+        """Return what `kmeans` gives for each seed."""
         ...
 
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:

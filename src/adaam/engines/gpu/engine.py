@@ -1,6 +1,6 @@
 """The GPU engine: rows and tiles on one device, exact, nothing n x n; the same code runs on host tensors."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from adaam._checks import check_word
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines import equal_rows
+from adaam.engines.blocks import row_blocks
 from adaam.engines.gpu.memory import MemoryPlan
 from adaam.engines.protocol import Clusters
 from adaam.engines.reverse_entries import reverse_entries
@@ -186,8 +187,8 @@ class GPUEngine:
         place = self._place()
         chosen = None if rows is None else place.vector(rows, _torch().int64)
         found = neighbors.neighbors(place, self._dense(X), n_neighbors, chosen, fused=self._fused(place))
-        # Half as many bytes cross to the host, where indices are widened again.
-        return self.to_host(found[0].int()).astype(np.intp), self.to_host(found[1])
+        # 32 bits name a row of any sample that fits on a device, in half the bytes to move.
+        return self.to_host(found[0].int()), self.to_host(found[1])
 
     @_verb
     def reverse_entries(self, starts: IntVector, indices: IntVector) -> IntVector:
@@ -237,6 +238,13 @@ class GPUEngine:
         Rows enter in the order of their coordinates, copies side by side, and runs go on until no label changes: so
         neither the order of rows nor writing a weight as copies moves the result.
         """
+        return self.kmeans_rounds(Z, n_clusters, n_init, [seed], weights)[0]
+
+    @_verb
+    def kmeans_rounds(
+        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: FloatVector
+    ) -> list[Clusters]:
+        """Return what `kmeans` gives for each seed; as many rounds as memory allows run as one batch."""
         from adaam.engines.gpu import kmeans
 
         place, rows = self._place(), self._dense(Z)
@@ -246,10 +254,16 @@ class GPUEngine:
         chosen = place.vector(present, _torch().int64)
         chosen = chosen[kmeans.coordinate_order(rows[chosen])]
         multiplicities = place.vector(weights)[chosen]
-        runs = kmeans.kmeans_runs(place, rows[chosen], multiplicities, n_clusters, n_init, seed)
-        best = int(runs.inertia.argmin())
-        labels = kmeans.nearest(place, rows, runs.centers[best])
-        return Clusters(self.to_host(runs.centers[best]), self.to_host(labels), float(runs.inertia[best]))
+        # Distances of all rows to the candidates of a start: about sixteen numbers of 8 bytes for each.
+        together = max(1, self.tile_bytes // (128 * n_init * len(present)))
+        found: list[Clusters] = []
+        for part in row_blocks(len(seeds), together):
+            runs = kmeans.kmeans_runs(place, rows[chosen], multiplicities, n_clusters, n_init, seeds[part])
+            lowest = runs.inertia.view(-1, n_init).min(dim=1)
+            best = lowest.indices + n_init * _torch().arange(len(lowest.indices), device=place.device)
+            labels = self.to_host(kmeans.nearest(place, rows, runs.centers[best]).T.contiguous())
+            found += map(Clusters, self.to_host(runs.centers[best]), labels, lowest.values.tolist())
+        return found
 
     @_verb
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
@@ -257,7 +271,7 @@ class GPUEngine:
         from adaam.engines.gpu import kmeans
 
         place, rows = self._place(), self._dense(Z)
-        return self.to_host(kmeans.nearest(place, rows, place.vector(centers, rows.dtype)))
+        return self.to_host(kmeans.nearest(place, rows, place.vector(centers, rows.dtype)[None])[:, 0].contiguous())
 
     def _place(self) -> Any:
         """Return the device, resolved: the engine that was asked for is the one that runs."""

@@ -1,5 +1,6 @@
 """k-means on a device: all starts of k-means++ and Lloyd's iterations as one batch."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,14 +20,17 @@ class Runs(NamedTuple):
     inertia: torch.Tensor
 
 
-def kmeans_runs(place: Place, Z: torch.Tensor, weights: torch.Tensor, n_clusters: int, n_init: int, seed: int) -> Runs:
-    """Run k-means from `n_init` starts at once, each until its labels stay the same.
+def kmeans_runs(
+    place: Place, Z: torch.Tensor, weights: torch.Tensor, n_clusters: int, n_init: int, seeds: Sequence[int]
+) -> Runs:
+    """Run k-means from `n_init` starts for each seed, all at once, each until its labels stay the same.
 
     Starts are drawn as scikit-learn's `KMeans(random_state=seed)` draws them, from the same random numbers.
     """
     mean = Z.mean(dim=0)
     centred = Z - mean
-    centers = _starts(place, centred, weights, n_clusters, _draws(n_clusters, n_init, seed))
+    draws = np.concatenate([_draws(n_clusters, n_init, seed) for seed in seeds])
+    centers = _starts(place, centred, weights, n_clusters, draws)
     centers, inertia = _lloyd(place, centred, weights, centers)
     return Runs(centers + mean, inertia)
 
@@ -43,8 +47,8 @@ def coordinate_order(Z: torch.Tensor) -> torch.Tensor:
 
 
 def nearest(place: Place, Z: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
-    """Index of the nearest centre of each row, the first one on a tie."""
-    return torch.cat([_distances(Z[rows], centers[None])[:, 0].argmin(dim=1) for rows in _blocks(place, Z, centers)])
+    """Index of the nearest centre of each row in each run, (n, s) for centres (s, c, m); the first one on a tie."""
+    return torch.cat([_distances(Z[rows], centers).argmin(dim=2) for rows in _blocks(place, Z, centers)])
 
 
 def _draws(n_clusters: int, n_init: int, seed: int) -> FloatMatrix:
@@ -118,15 +122,13 @@ def _lloyd(
             running, labels, centers = running[going], new_labels[going], moved[going]
         else:
             labels, centers = new_labels, moved
-    for run in range(s):
-        for rows in _blocks(place, Z, final[run]):
-            near = (Z[rows].to(torch.float64) - final[run].to(torch.float64)[_labels_of(Z[rows], final[run])]).square()
-            inertia[run] += near.sum(dim=1) @ weights[rows]
+    runs = torch.arange(s, device=Z.device)
+    # Differences in float64, of every row to its centre in every run.
+    for rows in row_blocks(len(Z), max(16, place.tile_bytes // (24 * s * Z.shape[1]))):
+        own = final[runs, _distances(Z[rows], final).argmin(dim=2)].to(torch.float64)
+        near = (Z[rows, None].to(torch.float64) - own).square().sum(dim=2)
+        inertia += weights[rows] @ near
     return final, inertia
-
-
-def _labels_of(Z: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
-    return _distances(Z, centers[None])[:, 0].argmin(dim=1)
 
 
 def _assigned(

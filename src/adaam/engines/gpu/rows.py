@@ -55,8 +55,11 @@ class Place:
     tile_bytes: int
 
     def vector(self, values: Any, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-        """Copy a host vector or small matrix to the device."""
-        return torch.from_numpy(np.array(values, order="C")).to(device=self.device, dtype=dtype)
+        """Copy a host vector or small matrix to the device; a tensor of a host device may share its memory."""
+        array = np.ascontiguousarray(values)
+        # PyTorch warns of read-only arrays and refuses the negative strides that NumPy lets a lone entry keep.
+        shared = array.flags.writeable and all(stride >= 0 for stride in array.strides)
+        return torch.from_numpy(array if shared else array.copy()).to(device=self.device, dtype=dtype)
 
     def rows(self, X: Tall, rows: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Dense rows on the device, wherever X lives."""
@@ -170,7 +173,7 @@ def reverse_entries(place: Place, starts: IntVector, indices: IntVector, widest:
             here = (at < stop) & (columns[at.clamp(max=len(indices) - 1)] == rows[part])
             reverse[part] = torch.where(here, at, reverse[part])
             at += 1
-    return host(reverse).astype(np.intp)
+    return host(reverse)
 
 
 def first_equal(place: Place, X: Tall) -> IntVector:
