@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from adaam._typing import ColumnScaling, FloatMatrix, FloatVector, Tall
-from adaam.affinity import Affinity
+from adaam.affinity import Affinity, laplacian_gram
 from adaam.engines import Engine
 from adaam.linalg import smallest_eigenpairs, unit_columns
 
@@ -43,9 +43,9 @@ def lpp(
     Projection
         Eigenvalues ascending.
     """
-    gram = affinity.gram(X)
+    laplacian = laplacian_gram(affinity, X, engine)
     degree_gram = engine.cross(X, X, affinity.degrees())
     # Eigenvalues of the degree term alone are 1.
-    pairs = smallest_eigenpairs(degree_gram - gram, degree_gram, n_components, X.shape[0], scale=1.0, eigh=engine.eigh)
+    pairs = smallest_eigenpairs(laplacian, degree_gram, n_components, X.shape[0], scale=1.0, eigh=engine.eigh)
     vectors = unit_columns(pairs.vectors) if scaling == "unit" else pairs.vectors
     return Projection(np.ascontiguousarray(vectors.T), pairs.values)

@@ -1,10 +1,10 @@
 """The rows a fit sees: a multiset of distinct rows, each with the number of rows it stands for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from adaam._typing import FloatVector, IntVector, Tall
+from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam.engines import CPUEngine, Engine
 
 HOST = CPUEngine()
@@ -17,15 +17,18 @@ class Sample:
     X: Tall
     weights: FloatVector
     engine: Engine
+    _gram: list[FloatMatrix] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def size(self) -> float:
         """Number of rows, copies counted."""
         return float(self.weights.sum())
 
-    def gram(self) -> FloatVector:
-        """X'X with copies counted."""
-        return self.engine.cross(self.X, self.X, self.weights)
+    def gram(self) -> FloatMatrix:
+        """X'X with copies counted, made once."""
+        if not self._gram:
+            self._gram.append(self.engine.cross(self.X, self.X, self.weights))
+        return self._gram[0]
 
 
 def distinct_rows(X: Tall, weights: FloatVector, engine: Engine = HOST) -> tuple[IntVector, FloatVector]:

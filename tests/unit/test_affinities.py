@@ -44,7 +44,9 @@ def cases(rng):
     yield pruned(P, 90), oracles.prune(P @ P.T, 90)
     yield pruned(P, 91, "drop"), oracles.prune(P @ P.T, 91, diagonal="drop")
     yield DiagonalAffinity(entries, ENGINE), np.diag(entries)
-    yield SumAffinity((heat(X, 3), DiagonalAffinity(entries, ENGINE))), W + np.diag(entries)
+    yield SumAffinity((heat(X, 3), DiagonalAffinity(entries, ENGINE)), ENGINE), W + np.diag(entries)
+    both = SumAffinity((pruned(P, 90), DiagonalAffinity(entries, ENGINE)), ENGINE)
+    yield both, oracles.prune(P @ P.T, 90) + np.diag(entries)
 
 
 def test_degrees_and_grams_equal_their_dense_forms(rng):

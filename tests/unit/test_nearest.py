@@ -1,9 +1,9 @@
 import numpy as np
-import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracles
 from adaam.engines import nearest
 from adaam.engines.nearest import Narrow, nearest_others
 

@@ -96,7 +96,7 @@ def adaptive_affinity(
     t = [max(1.0, np.floor(sample.size**2 / (alpha * n_clusters))) for alpha in settings.alphas]
 
     intermediate = _pruned(sample, left[:, :rank], t[0], settings.diagonal)
-    base = laplacian_gram(SumAffinity((heat, intermediate)), X, engine)
+    base = laplacian_gram(SumAffinity((heat, intermediate), engine), X, engine)
     final: PrunedAffinity | None = None
     for _ in range(n_iter):
         total = base if final is None else base + laplacian_gram(final, X, engine)
@@ -104,7 +104,7 @@ def adaptive_affinity(
         turn = left_vector_map(projection.T @ gram @ projection, n_columns, n)
         final = _pruned(sample, projection @ turn, t[1], settings.diagonal)
     assert final is not None
-    return Learned(SumAffinity((final, DiagonalAffinity(degrees, engine))), intermediate, final)
+    return Learned(SumAffinity((final, DiagonalAffinity(degrees, engine)), engine), intermediate, final)
 
 
 def _pruned(sample: Sample, onto_vectors: FloatMatrix, t: float, diagonal: DiagonalRule) -> PrunedAffinity:

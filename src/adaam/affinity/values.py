@@ -1,7 +1,8 @@
 """Affinities as values: all that LPP needs of an n x n matrix, which never exists."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -23,10 +24,29 @@ class Affinity(Protocol):
         ...
 
 
+class Parts(NamedTuple):
+    """X'AX in two parts: what lies off the diagonal, and the entries on it (None where they are not told apart)."""
+
+    off_diagonal: FloatMatrix
+    diagonal: FloatVector | None
+
+
+def gram_parts(affinity: Affinity, X: Tall) -> Parts:
+    """Split X'AX, where the affinity can: diagonals of several terms then cost one product, and none in a Laplacian."""
+    parts: Callable[[Tall], Parts] | None = getattr(affinity, "gram_parts", None)
+    return Parts(affinity.gram(X), None) if parts is None else parts(X)
+
+
+def joined(parts: Parts, X: Tall, engine: Engine) -> FloatMatrix:
+    """Put X'AX together again."""
+    return parts.off_diagonal if parts.diagonal is None else parts.off_diagonal + engine.cross(X, X, parts.diagonal)
+
+
 def laplacian_gram(affinity: Affinity, X: Tall, engine: Engine) -> FloatMatrix:
-    """Return X'(D - A)X."""
-    gram = affinity.gram(X)
-    return engine.cross(X, X, affinity.degrees()) - gram
+    """Return X'(D - A)X; what lies on the diagonal of A cancels."""
+    off_diagonal, diagonal = gram_parts(affinity, X)
+    degrees = affinity.degrees()
+    return engine.cross(X, X, degrees if diagonal is None else degrees - diagonal) - off_diagonal
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +106,17 @@ class DiagonalAffinity:
         """Return X'AX."""
         return self.engine.cross(X, X, self.entries)
 
+    def gram_parts(self, X: Tall) -> Parts:
+        """Nothing off the diagonal."""
+        return Parts(np.zeros((X.shape[1], X.shape[1])), self.entries)
+
 
 @dataclass(frozen=True, slots=True)
 class SumAffinity:
     """The sum of affinities on the same rows."""
 
     terms: tuple[Affinity, ...]
+    engine: Engine
 
     def degrees(self) -> FloatVector:
         """Row sums A1."""
@@ -99,7 +124,14 @@ class SumAffinity:
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'AX."""
-        return np.asarray(sum(term.gram(X) for term in self.terms))
+        return joined(self.gram_parts(X), X, self.engine)
+
+    def gram_parts(self, X: Tall) -> Parts:
+        """Sum the parts of the terms."""
+        parts = [gram_parts(term, X) for term in self.terms]
+        diagonals = [part.diagonal for part in parts if part.diagonal is not None]
+        total = np.asarray(sum(part.off_diagonal for part in parts))
+        return Parts(total, np.asarray(sum(diagonals)) if diagonals else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +160,20 @@ class PrunedAffinity:
     def degrees(self) -> FloatVector:
         """Row sums Δ1, which pruning leaves different from zero."""
         if not self._degrees:
-            self.gram(self.factor)
+            self.gram_parts(self.factor)
         return self._degrees[0]
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'ΔX."""
+        return joined(self.gram_parts(X), X, self.engine)
+
+    def gram_parts(self, X: Tall) -> Parts:
+        """Pass over the pairs once, for the Gram matrix and the row sums; the diagonal apart."""
         gram, degrees = self.engine.pruned_gram(self.factor, self.threshold(), X, self.weights)
         squares = self.engine.row_norms(self.factor) ** 2
         kept = np.where(squares >= self.threshold(), squares * self.diagonal, 0.0)
         self._degrees[:] = [degrees + kept]
-        return gram + self.engine.cross(X, X, kept)
+        return Parts(gram, kept)
 
 
 def pruned_affinity(sample: Sample, factor: Tall, t: float, diagonal: DiagonalRule) -> PrunedAffinity:
