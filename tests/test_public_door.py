@@ -1,9 +1,7 @@
 """The public door: names, signatures and docstrings agree."""
 
 import ast
-import importlib
 import inspect
-import pkgutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ from numpydoc.docscrape import ClassDoc, FunctionDoc
 import adaam
 
 SOURCE = Path(adaam.__file__).parent
-MODULES = [name for _, name, _ in pkgutil.walk_packages([str(SOURCE)], "adaam.")]
 PUBLIC = [(name, getattr(adaam, name)) for name in adaam.__all__]
 
 
@@ -28,9 +25,10 @@ def test_every_public_class_of_the_subpackages_is_at_the_door_or_a_building_bloc
         assert estimators <= set(adaam.__all__)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_every_module_opens_with_one_sentence(module):
-    doc = importlib.import_module(module).__doc__
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_every_module_opens_with_one_sentence(path):
+    # Read, not imported: some modules need an extra.
+    doc = ast.get_docstring(ast.parse(path.read_text()))
     assert doc
     assert doc.splitlines()[0].endswith(".")
 
@@ -61,4 +59,3 @@ def test_documented_arguments_of_public_methods_are_theirs(name, thing):
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_no_module_grows_past_four_hundred_lines(path):
     assert len(path.read_text().splitlines()) <= 400
-    ast.parse(path.read_text())

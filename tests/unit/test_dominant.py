@@ -34,7 +34,8 @@ def dominant_set(A, max_iter, tol=1e-8):
     """Support of the rest point of the replicator dynamics from even shares, one system, step by step."""
     x = np.full(len(A), 1 / len(A))
     for _ in range(max_iter):
-        following = x * (A @ x) / (x @ A @ x)
+        gain = x @ A @ x
+        following = x * (A @ x) / gain if gain > 0 else x  # affinities that underflow: nothing to gain by moving
         if np.abs(following - x).sum() < tol:
             break
         x = following
