@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from adaam._version import __version__
-from adaam.cli import commands
+from adaam.cli import commands, reproduce
 
 EXAMPLES = """examples:
   adaam cluster digits --clusters 10 --plot digits.png
   adaam cluster rows.csv --clusters 5 -o labels.csv
   adaam fit rows.npy --clusters 5 -o metric.adaam
   adaam transform metric.adaam new_rows.npy -o mapped.npy
+  adaam reproduce
 """
 
 
@@ -51,6 +52,8 @@ def build_parser() -> ArgumentParser:
     command.add_argument("model", metavar="MODEL", help="a model file written by fit or cluster --model")
     command.add_argument("rows", metavar="ROWS", help=rows_help)
     command.add_argument("-o", "--output", metavar="FILE", default="-", help="mapped rows (default: CSV on stdout)")
+
+    reproduce.add_commands(subparsers)
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Pictures; the only module that imports matplotlib."""
+"""Pictures of clusters, and the one door to matplotlib."""
 
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,10 @@ def check_drawable(target: str) -> None:
     """Raise if the picture could not be drawn."""
     if Path(target).suffix.lower() not in FORMATS:
         raise ValueError(f"{target}: pictures are {', '.join(FORMATS)}.")
-    _figure(1, 1)
+    new_figure(1, 1)
 
 
-def _figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Any:
     """Return a figure bound to no window system and no global state."""
     try:
         from matplotlib.figure import Figure
@@ -56,7 +56,7 @@ def draw_clusters(
     from matplotlib import colormaps
 
     n_clusters = len(centers)
-    figure = _figure(13 if image_shape else 7, 6.5)
+    figure = new_figure(13 if image_shape else 7, 6.5)
     left, *right = figure.subfigures(1, 2, width_ratios=[1, 1]) if image_shape else [figure]
     palette = colormaps["tab20"](np.arange(n_clusters) % 20)
     _draw_scatter(left.subplots(), Z, labels, centers, palette)

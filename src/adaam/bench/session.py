@@ -1,0 +1,202 @@
+"""A session: what a plan lacks is run and recorded as it comes; an interrupt loses nothing and the next goes on."""
+
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import get_terminal_size
+from time import monotonic
+from typing import IO, Any
+
+from joblib import cpu_count
+
+from adaam.bench.records import Record, RecordsFile, Task
+from adaam.bench.run import versions
+from adaam.bench.work import Event, parallel_events, serial_events
+
+BATCH_S = 1.0  # at most this much work is lost to a kill that no program can catch
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a session did: rounds recorded, and the cases that failed with their reasons."""
+
+    n_recorded: int
+    failures: tuple[tuple[Task, str], ...]
+
+
+def run_tasks(
+    tasks: Sequence[Task], records: RecordsFile, folder: Path | None, *, n_jobs: int = 1, stream: IO[str] | None = None
+) -> Outcome:
+    """Run tasks and append their records; a failed case is reported in the outcome and the others go on.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        What to run, as `missing` tells it.
+    records : RecordsFile
+        Where records go, at least once a second and always before this function is left.
+    folder : Path or None
+        Where data sets are.
+    n_jobs : int, default=1
+        Processes; 1 means this one.
+    stream : text stream, default=None
+        Where progress is told; None means standard error.
+    """
+    if not tasks:
+        return Outcome(0, ())
+    progress = Progress(tasks, sys.stderr if stream is None else stream)
+    records.append([session_record(n_jobs)])
+    events = serial_events(tasks, folder) if n_jobs == 1 else parallel_events(tasks, folder, n_jobs)
+    batch: list[Record] = []
+    failures: list[tuple[Task, str]] = []
+    n_recorded, written = 0, monotonic()
+
+    def write() -> None:
+        nonlocal batch, written, n_recorded
+        with uninterrupted():
+            records.append(batch)
+            n_recorded += len(batch)
+            batch, written = [], monotonic()
+
+    try:
+        for event in events:
+            if event.record is not None:
+                batch.append(event.record)
+            elif event.failure is not None:
+                failures.append((event.task, event.failure))
+            if event.is_end or monotonic() - written > BATCH_S:
+                write()
+            progress.tell(event)
+    finally:
+        events.close()
+        progress.end()
+        write()
+    return Outcome(n_recorded, tuple(failures))
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back until the block is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
+def session_record(n_jobs: int) -> Record:
+    """Where and by what the records that follow were made."""
+    return {
+        "kind": "session",
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()}, {cpu_count()} cores",
+        "system": platform.platform(),
+        "jobs": n_jobs,
+        "threads": os.environ.get("OMP_NUM_THREADS", "default"),
+        "commit": commit(),
+        "versions": versions(),
+    }
+
+
+def commit() -> str | None:
+    """Return the commit this library was run from, if it was run from a checkout of its own."""
+    here = Path(__file__)
+    try:
+        # A file that is tracked tells our own repository from one that merely contains an installation.
+        run = ["git", "-C", str(here.parent), "ls-files", "--error-unmatch", here.name]
+        subprocess.run(run, capture_output=True, check=True, timeout=10)
+        run = ["git", "-C", str(here.parent), "describe", "--always", "--dirty", "--abbrev=12"]
+        return subprocess.run(run, capture_output=True, check=True, timeout=10, text=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+class Progress:
+    """Rate and time left: one line that changes on a terminal, a line for each case elsewhere."""
+
+    def __init__(self, tasks: Sequence[Task], stream: IO[str]) -> None:
+        self._stream = stream
+        self._changes = stream.isatty()
+        self._n_cases, self._n_rounds = len(tasks), sum(len(task.rounds) for task in tasks)
+        self._cases_done = self._rounds_done = 0
+        self._start = self._told = monotonic()
+        self._scores: dict[int, list[float]] = {}
+
+    def tell(self, event: Event) -> None:
+        """Take note of an event and show it."""
+        if event.record is not None:
+            self._rounds_done += 1
+            if "acc" in event.record:
+                self._scores.setdefault(id(event.task), []).append(event.record["acc"])
+            if not self._changes or monotonic() - self._told < 0.1:
+                return
+        else:
+            self._cases_done += 1
+            if event.failure is not None:
+                # Rounds that will not come are not to be waited for.
+                self._n_rounds -= len(event.task.rounds) - len(self._scores.get(id(event.task), []))
+        self._told = monotonic()
+        text = self._line(event)
+        # A line that wraps could not be taken back.
+        width = get_terminal_size().columns - 1
+        self._write(f"\r\x1b[K{text[:width]}" if self._changes else f"{text}\n")
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._changes:
+            self._write("\n")
+
+    def _line(self, event: Event) -> str:
+        elapsed = monotonic() - self._start
+        parts = [f"{self._cases_done}/{self._n_cases} cases", event.task.case.label]
+        scores = self._scores.get(id(event.task))
+        if event.failure is not None:
+            parts.append("FAILED")
+        elif scores:
+            parts.append(f"acc {100 * sum(scores) / len(scores):.1f}")
+        if self._rounds_done:
+            left = elapsed / self._rounds_done * (self._n_rounds - self._rounds_done)
+            parts.append(f"{self._rounds_done / max(elapsed, 1e-9):.1f} rounds/s, about {duration(left)} left")
+        return " | ".join(parts)
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._changes = False  # nobody is watching any more; the work goes on
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people say them.
+
+    Examples
+    --------
+    >>> duration(7), duration(125), duration(7300)
+    ('7 s', '2 min 5 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def describe_failures(failures: Sequence[tuple[Task, Any]]) -> str:
+    """Return one line a failed case."""
+    return "\n".join(f"  {task.case.label}: {reason}" for task, reason in failures)

@@ -1,0 +1,190 @@
+"""The commands around the paper's evaluation: reproduce, report, datasets."""
+
+import os
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from adaam.bench.data_files import DataFileError
+from adaam.bench.datasets import DATASETS, find_files, sizes
+from adaam.bench.methods import METHODS
+from adaam.bench.plan import Plan, PlanError, read_plan
+from adaam.bench.records import RecordsError, RecordsFile, missing, read_records
+from adaam.bench.session import Outcome, describe_failures, run_tasks
+from adaam.cli.commands import say
+from adaam.files import atomic_file
+from adaam.report.charts import all_charts, write_chart
+from adaam.report.tables import RENDERERS, all_tables, text
+
+RECORDS = "records.jsonl"
+DEFAULT_OUT = "adaam-results"
+
+
+class CaseError(ValueError):
+    """Some cases failed; the others are recorded."""
+
+
+def add_commands(subparsers: Any) -> None:
+    """Describe the commands and their options."""
+    command: ArgumentParser = subparsers.add_parser(
+        "reproduce",
+        help="run the paper's evaluation and write its tables and figures",
+        description="Run what a plan lacks, record every round, and write tables and figures. A second run goes on "
+        "where the first one was stopped. Without data, the embedded digits stand for the paper's sets.",
+    )
+    command.set_defaults(run=reproduce)
+    command.add_argument("--data", metavar="FOLDER", help="folder with the paper's data sets (default: $ADAAM_DATA)")
+    command.add_argument("--plan", metavar="FILE", help='a plan of one\'s own, "paper" or "digits"')
+    command.add_argument("--quick", action="store_true", help="fewer rounds, sets and methods, for a first look")
+    command.add_argument("--datasets", nargs="+", metavar="NAME", help="only these data sets of the plan")
+    command.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods of the plan")
+    command.add_argument("--rounds", type=int, metavar="N", help="at most so many rounds a case")
+    command.add_argument("--jobs", type=int, default=1, metavar="N", help="cases at the same time (default: 1)")
+    command.add_argument("--out", metavar="FOLDER", default=DEFAULT_OUT, help=f"results (default: {DEFAULT_OUT})")
+
+    command = subparsers.add_parser("report", help="redraw tables and figures from records, fitting nothing")
+    command.set_defaults(run=report)
+    command.add_argument("records", metavar="RECORDS", help="a records file (.jsonl, .jsonl.gz) or a results folder")
+    command.add_argument("--out", metavar="FOLDER", help="where to write (default: the folder of the records)")
+
+    command = subparsers.add_parser("datasets", help="list the data sets, where they are found and how to obtain them")
+    command.set_defaults(run=datasets)
+    command.add_argument("--data", metavar="FOLDER", help="folder to look in (default: $ADAAM_DATA)")
+
+
+def reproduce(arguments: Namespace) -> None:
+    """Run a plan's missing cases and write what its records show."""
+    for name in ("jobs", "rounds"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise PlanError(f"--{name} {value} is too small; use 1 or more.")
+    folder = data_folder(arguments.data)
+    plan = available(chosen_plan(arguments, folder), folder, required=arguments.datasets is not None)
+    out = Path(arguments.out)
+    out.mkdir(parents=True, exist_ok=True)
+
+    with RecordsFile(out / RECORDS) as records:
+        if records.torn_bytes:
+            say(f"{records.path}: {records.torn_bytes} bytes of a record cut short were dropped; it will be run again.")
+        cases = plan.cases(sizes(plan.datasets))
+        tasks = missing(cases, records.records)
+        say(f"{plan.title}: {len(cases)} cases, {len(cases) - len(tasks)} of them done before.")
+        try:
+            outcome = run_tasks(tasks, records, folder, n_jobs=arguments.jobs)
+        except KeyboardInterrupt:
+            say(f"stopped; all finished rounds are in {records.path}, and the same command goes on from there.")
+            raise
+        write_report(records.records, out)
+    raise_failures(outcome)
+
+
+def report(arguments: Namespace) -> None:
+    """Redraw tables and figures from records."""
+    source = Path(arguments.records)
+    source = source / RECORDS if source.is_dir() else source
+    if not source.is_file():
+        raise RecordsError(f"{source}: no such file. Give a records file, or a folder that adaam reproduce wrote.")
+    reading = read_records(source)
+    if reading.torn_bytes:
+        say(f"{source}: {reading.torn_bytes} bytes of a record cut short were left out.")
+    if not reading.records:
+        raise RecordsError(f"{source}: holds no records.")
+    out = Path(arguments.out) if arguments.out else source.parent
+    out.mkdir(parents=True, exist_ok=True)
+    write_report(reading.records, out)
+
+
+def datasets(arguments: Namespace) -> None:
+    """List the data sets."""
+    folder = data_folder(arguments.data)
+    for each in DATASETS.values():
+        try:
+            paths = find_files(each.name, folder)
+            here = "embedded" if not paths else f"here: {', '.join(map(str, paths))}"
+        except DataFileError:
+            here = "not here" if folder else "no data folder given"
+        print(f"{each.name}: {each.n} images of {each.image_shape[0]}x{each.image_shape[1]}, {each.c} classes ({here})")
+        print(f"  found:  {each.found}")
+        print(f"  obtain: {each.obtain}")
+        print(f"  terms:  {each.terms}")
+        if each.note:
+            print(f"  note:   {each.note}")
+    print("Files may be .npz (X, y, image_shape), .mat (fea, gnd) or, for mnist, IDX. Nothing is downloaded by adaam.")
+
+
+def data_folder(given: str | None) -> Path | None:
+    """Return the folder that the option or the environment names."""
+    named = given or os.environ.get("ADAAM_DATA")
+    if not named:
+        return None
+    folder = Path(named)
+    if not folder.is_dir():
+        where = "--data" if given else "ADAAM_DATA"
+        raise DataFileError(f"{where}={named}: is not a folder. Name one that holds the data sets.")
+    return folder
+
+
+def chosen_plan(arguments: Namespace, folder: Path | None) -> Plan:
+    """Read the plan and keep the part that was asked for."""
+    whole = read_plan(arguments.plan or ("digits" if folder is None else "paper"), quick=arguments.quick)
+    for name in arguments.methods or ():
+        if name not in METHODS:
+            raise PlanError(f"--methods {name}: is not known; use some of {', '.join(METHODS)}.")
+    for name in arguments.datasets or ():
+        if name not in whole.datasets:
+            raise PlanError(f"--datasets {name}: is not in the plan; it has {', '.join(whole.datasets)}.")
+    plan = whole.narrowed(
+        tuple(arguments.datasets) if arguments.datasets else None,
+        tuple(arguments.methods) if arguments.methods else None,
+        arguments.rounds,
+    )
+    if not plan.experiments:
+        methods = dict.fromkeys(name for each in whole.experiments for name in each.methods)
+        raise PlanError(f"nothing of the plan is left; it has the methods {', '.join(methods)}.")
+    return plan
+
+
+def available(plan: Plan, folder: Path | None, *, required: bool) -> Plan:
+    """Keep the data sets that are at hand; those asked for by name must be."""
+    there = []
+    for name in plan.datasets:
+        try:
+            find_files(name, folder)
+        except DataFileError as error:
+            if required:
+                raise
+            say(f"left out: {error}")
+        else:
+            there.append(name)
+    if not there:
+        raise DataFileError(
+            f"none of the plan's data sets is at hand ({', '.join(plan.datasets)}). See: adaam datasets"
+        )
+    return plan.narrowed(datasets=tuple(there))
+
+
+def write_report(records: list[dict[str, Any]], out: Path) -> None:
+    """Write every table in every form and every figure; print the first table."""
+    tables = all_tables(records)
+    for table in tables:
+        for ending, render in RENDERERS.items():
+            with atomic_file(out / f"{table.name}{ending}") as stream:
+                stream.write(render(table).encode())
+    if tables:
+        print(text(tables[0]))
+    written = [f"{table.name}.{{{','.join(ending[1:] for ending in RENDERERS)}}}" for table in tables]
+    try:
+        written += [f"{chart.name}.{{png,pdf}}" for chart in all_charts(records) if write_chart(chart, out)]
+    except ImportError as error:
+        say(f"figures were left out. {error}")
+    say(f"wrote to {out}: {', '.join(written)}" if written else f"{out}: there is nothing to show yet.")
+
+
+def raise_failures(outcome: Outcome) -> None:
+    """Say which cases failed; the next run tries them again."""
+    if outcome.failures:
+        n_failed = len(outcome.failures)
+        raise CaseError(
+            f"{n_failed} {'case' if n_failed == 1 else 'cases'} failed; the same command tries again:\n"
+            + describe_failures(outcome.failures)
+        )

@@ -1,0 +1,134 @@
+"""What records say, case by case: averages, extremes and spread over rounds, and the paper's figures beside them."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, get_args
+
+import numpy as np
+
+from adaam.bench.datasets import DATASETS
+from adaam.bench.methods import METHODS, PreparationName
+from adaam.bench.records import identity
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A case as records tell it."""
+
+    dataset: str
+    method: str
+    preparation: str
+    n_neighbors: int | None = None
+    n_rows: int | None = None
+    n_iter: int = 1
+
+    @property
+    def is_default(self) -> bool:
+        """Whether all rows, the paper's k and one pass were used: what Table 1 shows."""
+        return self.n_neighbors is None and self.n_rows is None and self.n_iter == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Rounds of one case taken together; shares of 1, seconds, bytes."""
+
+    setting: Setting
+    n: int
+    d: int
+    c: int
+    k: int
+    rounds: int
+    average: float
+    maximum: float
+    spread: float  # standard deviation over rounds; 0 for one round
+    nmi: float
+    ari: float
+    fit_seconds: float  # median over the fits
+    peak_bytes: int | None
+
+
+def distinct(records: Iterable[Record], kind: str = "score") -> list[Record]:
+    """Records of one kind; of records of the same round, the last counts."""
+    found = {identity(record): record for record in records if record.get("kind") == kind}
+    return list(found.values())
+
+
+def summaries(records: Iterable[Record]) -> list[Summary]:
+    """Take the rounds of each case together, in the order of the data sets and methods that the library lists."""
+    groups: dict[Setting, list[Record]] = {}
+    for record in distinct(records):
+        setting = Setting(*(record[name] for name in Setting.__dataclass_fields__))
+        groups.setdefault(setting, []).append(record)
+    return sorted((_summary(*group) for group in groups.items()), key=lambda each: _order(each.setting))
+
+
+def _summary(setting: Setting, rounds: list[Record]) -> Summary:
+    acc = np.array([record["acc"] for record in rounds])
+    peaks = [record["peak_bytes"] for record in rounds if record.get("peak_bytes") is not None]
+    return Summary(
+        setting,
+        n=int(rounds[0]["n"]),
+        d=int(rounds[0]["d"]),
+        c=int(rounds[0]["c"]),
+        k=int(rounds[0]["k"]),
+        rounds=len(rounds),
+        average=float(acc.mean()),
+        maximum=float(acc.max()),
+        spread=float(acc.std(ddof=1)) if len(acc) > 1 else 0.0,
+        nmi=float(np.mean([record["nmi"] for record in rounds])),
+        ari=float(np.mean([record["ari"] for record in rounds])),
+        fit_seconds=float(np.median([record["fit_seconds"] for record in rounds])),
+        peak_bytes=max(peaks) if peaks else None,
+    )
+
+
+def row_order(method: str, preparation: str) -> tuple[Any, ...]:
+    """Place of a method's row: the library's order of methods, then of preparations."""
+    return (*_place(method, METHODS), *_place(preparation, get_args(PreparationName)))
+
+
+def _order(setting: Setting) -> tuple[Any, ...]:
+    settings = (setting.n_rows or 0, setting.n_neighbors or 0, setting.n_iter)
+    return (*_place(setting.dataset, DATASETS), *row_order(setting.method, setting.preparation), *settings)
+
+
+def _place(name: str, known: Iterable[str]) -> tuple[int, str]:
+    """Known names in their order, others after them by the alphabet."""
+    names = list(known)
+    return (names.index(name) if name in names else len(names), name)
+
+
+@cache
+def _paper() -> dict[str, Any]:
+    return tomllib.loads((files("adaam.report") / "paper.toml").read_text(encoding="utf-8"))
+
+
+def paper_accuracy(dataset: str, method: str) -> tuple[float | None, float | None]:
+    """Return the paper's average and maximum in per cent, where it has them.
+
+    Examples
+    --------
+    >>> paper_accuracy("umist", "adaam")
+    (66.06, 75.65)
+    >>> paper_accuracy("umist", "pcan")
+    (55.3, None)
+    """
+    values = _paper()["table1"].get(dataset, {}).get(method, [])
+    padded = [*values, None, None]
+    return padded[0], padded[1]
+
+
+def paper_statistics(dataset: str) -> tuple[int, int, int] | None:
+    """Return the paper's numbers of instances, features and classes."""
+    values = _paper()["table2"].get(dataset)
+    return None if values is None else (values[0], values[1], values[2])
+
+
+def method_title(name: str) -> str:
+    """Return how a method is named to people."""
+    return METHODS[name].title if name in METHODS else name
