@@ -9,6 +9,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 import numpy as np
 import pytest
+from hypothesis import settings
+
+# A change is judged by the same examples each time; anyone's own runs go on looking for new ones.
+settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
 
 
 @pytest.fixture
