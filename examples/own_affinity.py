@@ -18,7 +18,7 @@ class MutualAffinity(BaseEstimator):
         self.n_neighbors = n_neighbors
 
     def learn(self, sample, neighbors):
-        graph = neighbors(self.n_neighbors)
+        graph = neighbors(self.n_neighbors).host()
         chosen = csr_array((graph.shares, graph.indices, graph.starts), shape=(graph.n_rows, graph.n_rows))
         mutual = chosen.multiply(chosen.T)
         alone = diags_array((mutual.sum(axis=1) == 0).astype(float))

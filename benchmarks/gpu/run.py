@@ -115,10 +115,10 @@ class Bench:
 
 
 class TimedEngine:
-    """An engine whose verbs are timed one by one, with the device idle before and after each."""
+    """An engine whose verbs are timed one by one, with the device idle before and after each; so are its graphs."""
 
-    def __init__(self, engine, bench):
-        self.engine, self.bench, self.spent, self.shapes = engine, bench, {}, []
+    def __init__(self, engine, bench, spent=None):
+        self.engine, self.bench, self.spent, self.shapes = engine, bench, {} if spent is None else spent, []
 
     def __getattr__(self, name):
         value = getattr(self.engine, name)
@@ -133,7 +133,7 @@ class TimedEngine:
             self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - start
             if name == "project":
                 self.shapes.append(tuple(out.shape))
-            return out
+            return TimedEngine(out, self.bench, self.spent) if name in ("neighbor_graph", "asgraph") else out
 
         return run
 
@@ -296,7 +296,7 @@ def prepared(bench, X):
     class Catcher(TimedEngine):
         def __getattr__(self, name):
             value = getattr(self.engine, name)
-            if name not in ("neighbors", "cut"):
+            if name not in ("neighbor_graph", "cut"):
                 return value
 
             def run(*args):
@@ -306,7 +306,7 @@ def prepared(bench, X):
             return run
 
     AdaAM(10, engine=Catcher(bench.engine(), bench)).fit(X)
-    return caught["neighbors"][0][0], [args[:2] for args in caught["cut"]]
+    return caught["neighbor_graph"][0][0], [args[:2] for args in caught["cut"]]
 
 
 def kernels(bench):
@@ -315,13 +315,13 @@ def kernels(bench):
     n, d = X.shape
     device_rows = torch.tensor(X, device=bench.device)
     engine, place = bench.engine(), gpu_rows.Place(bench.device, 1 << 28)
-    ones, zeros = np.ones(n), np.zeros(d)
+    zeros = np.zeros(d)
     rows = engine.asarray(gpu_rows.DeviceRows(device_rows))
     bench.timed(
-        "kernels", "scatter (float64)", lambda: engine.scatter(rows, ones, zeros, ones), 2.0 * n * d * d, "fp64"
+        "kernels", "scatter (float64)", lambda: engine.scatter(rows, 1.0, zeros, 1.0), 2.0 * n * d * d, "fp64"
     )
     bench.timed("kernels", "row_norms", lambda: engine.row_norms(rows), bytes_=4.0 * n * d)
-    bench.timed("kernels", "first_equal", lambda: engine.first_equal(rows), bytes_=4.0 * n * d)
+    bench.timed("kernels", "distinct", lambda: engine.distinct(rows, 1.0), bytes_=4.0 * n * d)
     for size in (d, 330):
         A = np.random.default_rng(0).standard_normal((2 * size, size))
         A = A.T @ A
@@ -333,7 +333,7 @@ def kernels(bench):
     Z, cuts = prepared(bench, device_rows)
     Y, dz = Z.tensor, Z.shape[1]
     bench.record("kernels", "prepared rows", n=n, d=dz, dtype=str(Y.dtype))
-    bench.timed("kernels", "cross X'X (float64)", lambda: engine.cross(Z, Z, ones), 2.0 * n * dz * dz, "fp64")
+    bench.timed("kernels", "cross X'X (float64)", lambda: engine.cross(Z, Z), 2.0 * n * dz * dz, "fp64")
     k = 15  # 13 neighbours and two more, as a fit asks for
     pairs_flops = 2.0 * n * n * dz
     bench.timed(
@@ -441,9 +441,8 @@ def mnist(bench):
     Z = model.transform(X)
     bench.timed("mnist", "transform", lambda: model.transform(X), bytes_=4.0 * X.numel())
     engine = bench.engine()
-    ones = np.ones(len(X))
-    clusters = engine.kmeans(gpu_rows.DeviceRows(Z), 10, 10, 0, ones)
-    bench.timed("mnist", "k-means, 10 starts", lambda: engine.kmeans(gpu_rows.DeviceRows(Z), 10, 10, 0, ones), repeats=3,
+    clusters = engine.kmeans(gpu_rows.DeviceRows(Z), 10, 10, 0, 1.0)
+    bench.timed("mnist", "k-means, 10 starts", lambda: engine.kmeans(gpu_rows.DeviceRows(Z), 10, 10, 0, 1.0), repeats=3,
                 accuracy=float(clustering_accuracy(y, clusters.labels)))  # fmt: skip
 
 
@@ -474,14 +473,14 @@ def table1(bench):
         X, y = bench.load(name, rows, np.float64)
         c = len(np.unique(y))
         on_device = torch.tensor(X, device=bench.device)
-        engine, ones = bench.engine(), np.ones(len(X))
+        engine = bench.engine()
         AdaAM(c, engine=engine).fit(on_device[: max(200, len(X) // 4)])  # libraries are loaded before the clock starts
         bench.sync()
         start = time.perf_counter()
         Z = gpu_rows.DeviceRows(AdaAM(c, engine=engine).fit(on_device).transform(on_device))
         bench.sync()
         fitted = time.perf_counter()
-        rounds = engine.kmeans_rounds(Z, c, 10, range(bench.arguments.rounds), ones)
+        rounds = engine.kmeans_rounds(Z, c, 10, range(bench.arguments.rounds), 1.0)
         accuracies = [float(clustering_accuracy(y, clusters.labels)) for clusters in rounds]
         bench.sync()
         done = time.perf_counter()
@@ -543,12 +542,11 @@ def peers(bench):
             best = min(best, float((Z - centers[labels]).square().sum()))
         return best
 
-    ones = np.ones(n)
     bench.timed("peers", f"plain torch k-means (random starts), 10 starts one by one, n={n}", plain_kmeans, repeats=3,
                 inertia=plain_kmeans())  # fmt: skip
     bench.timed("peers", f"adaam k-means (k-means++), 10 starts as a batch, n={n}",
-                lambda: engine.kmeans(gpu_rows.DeviceRows(Z), 10, 10, 0, ones), repeats=3,
-                inertia=engine.kmeans(gpu_rows.DeviceRows(Z), 10, 10, 0, ones).inertia)  # fmt: skip
+                lambda: engine.kmeans(gpu_rows.DeviceRows(Z), 10, 10, 0, 1.0), repeats=3,
+                inertia=engine.kmeans(gpu_rows.DeviceRows(Z), 10, 10, 0, 1.0).inertia)  # fmt: skip
 
 
 def main():

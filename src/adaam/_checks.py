@@ -44,18 +44,25 @@ def check_kind(name: str, value: Any, kind: type, shown: str) -> Any:
 
 
 def check_weights(sample_weight: Any, n_samples: int) -> FloatVector:
-    """Return one non-negative weight a row; None means 1 each."""
+    """Return one non-negative weight a row on the host; None means 1 each."""
     if sample_weight is None:
         return np.ones(n_samples)
     weights = check_array(
         sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight", accept_sparse=False
     )
-    if weights.ndim != 1 or len(weights) != n_samples:
-        raise ValueError(f"sample_weight has shape {weights.shape}, but X has {n_samples} rows: pass one weight a row.")
-    if (weights < 0).any():
-        raise ValueError(
-            f"sample_weight holds {weights.min()}, and a row cannot count fewer than 0 times. Use weights >= 0."
-        )
-    if not (weights > 0).any():
-        raise ValueError("sample_weight is zero for every row, so no row is left to learn from.")
+    check_counts(weights, n_samples)
     return np.asarray(weights)
+
+
+def check_counts(weights: Any, n_samples: int) -> None:
+    """Raise unless an array of any kind holds one finite, non-negative weight a row, not all of them zero."""
+    shape = tuple(weights.shape)
+    if shape != (n_samples,):
+        raise ValueError(f"sample_weight has shape {shape}, but X has {n_samples} rows: pass one weight a row.")
+    least, size = float(weights.min()), float(weights.sum())
+    if least < 0:
+        raise ValueError(f"sample_weight holds {least}, and a row cannot count fewer than 0 times. Use weights >= 0.")
+    if not np.isfinite(size):
+        raise ValueError("sample_weight contains NaN or infinity. Use finite weights >= 0.")
+    if size == 0:
+        raise ValueError("sample_weight is zero for every row, so no row is left to learn from.")

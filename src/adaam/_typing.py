@@ -15,6 +15,10 @@ Sparse: TypeAlias = csr_array | csr_matrix
 # A tall array (one row a sample) where the engine works: NumPy or CSR on the host, a tensor on a device.
 Tall: TypeAlias = Any
 
+# One float64 number a row where the engine works (NumPy on the host, a tensor on a device), or a plain float where all
+# rows have the same one. It takes part in arithmetic and comparisons; only engines look inside.
+Column: TypeAlias = Any
+
 RowScaling = Literal["unit", "none"]
 ColumnScaling = Literal["unit", "orthonormal"]
 DiagonalRule = Literal["keep", "drop"]

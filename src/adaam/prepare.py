@@ -8,8 +8,9 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.base import BaseEstimator
 
-from adaam._typing import FloatMatrix, FloatVector, RowScaling, Tall
+from adaam._typing import Column, FloatMatrix, FloatVector, RowScaling, Tall
 from adaam.engines import CPUEngine, Engine
+from adaam.engines.columns import spread, total
 from adaam.linalg import Eigenpairs, range_eigenpairs
 
 # Past this many rows and columns the whole spectrum is out of reach, and the caller must say how much of it to keep.
@@ -60,21 +61,23 @@ class LinearMap:
         return engine.project(X, row_scale(X, self.row_scaling, engine), self.mean, self.components)
 
 
-def row_scale(X: Tall, row_scaling: RowScaling, engine: Engine) -> FloatVector:
+def row_scale(X: Tall, row_scaling: RowScaling, engine: Engine) -> Column:
     """Factor each row is multiplied with: one over its length, or one."""
-    if row_scaling == "none":
-        return np.ones(X.shape[0])
-    norms = engine.row_norms(X)
-    # Lengths below the smallest normal number have no finite reciprocal; such rows count as zero.
-    return np.where(norms < np.finfo(np.float64).tiny, 1.0, 1.0 / np.maximum(norms, np.finfo(np.float64).tiny))
+    return 1.0 if row_scaling == "none" else _reciprocal(engine.row_norms(X))
+
+
+def _reciprocal(norms: Column) -> Column:
+    # Lengths below the smallest normal number have no finite reciprocal; such rows count as zero and stay.
+    return 1.0 / (norms + (norms < np.finfo(np.float64).tiny))
 
 
 def scaled_rows(X: FloatMatrix, row_scaling: RowScaling) -> FloatMatrix:
     """Scale a few host rows as the preparation does."""
-    return np.asarray(X * row_scale(X, row_scaling, CPUEngine())[:, None])
+    engine = CPUEngine()
+    return np.asarray(X * spread(row_scale(X, row_scaling, engine), len(X))[:, None])
 
 
-def fit_preparation(X: Tall, weights: FloatVector, settings: Preparation, engine: Engine) -> LinearMap:
+def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
     """Learn the preparation: a map onto the kept principal components, largest variance first.
 
     Raises
@@ -82,15 +85,17 @@ def fit_preparation(X: Tall, weights: FloatVector, settings: Preparation, engine
     ValueError
         If all prepared rows are equal, so that there is nothing to learn.
     """
-    scale = row_scale(X, settings.row_scaling, engine)
-    if settings.row_scaling == "unit":
-        _warn_of_zero_rows(X, engine)
-    total = weights.sum()
-    mean = engine.cross((weights * scale)[:, None], X)[0] / total
     n, d = X.shape
+    scale: Column = 1.0
+    if settings.row_scaling == "unit":
+        norms = engine.row_norms(X)
+        _warn_of_zero_rows(norms)
+        scale = _reciprocal(norms)
+    size = total(weights, n)
+    mean = engine.weighted_sum(X, weights * scale) / size
     pairs = _principal_pairs(X, scale, mean, weights, settings.keep, engine)
     # Spread below the rounding of the mean is no spread: equal rows must not pass for data.
-    noise = (float(np.abs(mean).max(initial=0.0)) * np.finfo(X.dtype).eps * 8) ** 2 * total * d
+    noise = (float(np.abs(mean).max(initial=0.0)) * np.finfo(X.dtype).eps * 8) ** 2 * size * d
     if len(pairs.values) == 0 or pairs.values[0] <= noise:
         raise ValueError(
             f"All {n} distinct rows are equal after preparation (row_scaling={settings.row_scaling!r}, "
@@ -105,7 +110,7 @@ def fit_preparation(X: Tall, weights: FloatVector, settings: Preparation, engine
 
 
 def _principal_pairs(
-    X: Tall, scale: FloatVector, mean: FloatVector, weights: FloatVector, keep: float, engine: Engine
+    X: Tall, scale: Column, mean: FloatVector, weights: Column, keep: float, engine: Engine
 ) -> Eigenpairs:
     """Leading eigenpairs of the scatter matrix, by whichever of its two forms is smaller."""
     n, d = X.shape
@@ -119,11 +124,12 @@ def _principal_pairs(
             )
         return _leading_pairs(X, scale, mean, weights, int(keep), engine)
     if n < d:
-        root = np.sqrt(weights)
-        K = engine.row_scatter(X, scale, mean) * root * root[:, None]
+        # Fewer rows than features: what has one number a row is the smaller side, and may come to the host.
+        root = np.sqrt(spread(engine.to_host(weights), n))[:, None]
+        K = engine.row_scatter(X, scale, mean) * root * root.T
         rows = range_eigenpairs(K, n, engine.eigh)
-        lift = rows.vectors * root[:, None] / np.sqrt(rows.values)
-        basis = engine.cross(X, lift * scale[:, None]) - np.outer(mean, lift.sum(axis=0))
+        lift = rows.vectors * root / np.sqrt(rows.values)
+        basis = engine.cross(X, lift, scale) - np.outer(mean, lift.sum(axis=0))
         pairs = Eigenpairs(rows.values, basis)
     else:
         pairs = range_eigenpairs(engine.scatter(X, scale, mean, weights), n, engine.eigh)
@@ -137,15 +143,15 @@ def _principal_pairs(
 
 
 def _leading_pairs(
-    X: Tall, scale: FloatVector, mean: FloatVector, weights: FloatVector, n_pairs: int, engine: Engine
+    X: Tall, scale: Column, mean: FloatVector, weights: Column, n_pairs: int, engine: Engine
 ) -> Eigenpairs:
     """Return the leading eigenpairs of the scatter matrix by Lanczos steps, each two passes over the rows."""
     d = X.shape[1]
 
     def multiply(v: FloatVector) -> FloatVector:
-        along = np.asarray(engine.to_host(engine.project(X, scale, mean, v.reshape(1, d))), np.float64)
-        along *= weights[:, None]
-        return np.asarray(engine.cross(along * scale[:, None], X)[0] - along.sum() * mean)
+        # Rows are centred on one side alone: the other side's mean would meet a weighted sum that is zero.
+        along = engine.project(X, scale, mean, v.reshape(1, d))
+        return np.asarray(engine.cross(along, X, weights * scale)[0])
 
     operator = LinearOperator((d, d), matvec=multiply, dtype=np.float64)
     # A fixed start makes the result the same from run to run.
@@ -153,8 +159,8 @@ def _leading_pairs(
     return Eigenpairs(values[::-1], vectors[:, ::-1])
 
 
-def _warn_of_zero_rows(X: Tall, engine: Engine) -> None:
-    n_zero = int(np.sum(engine.row_norms(X) == 0))
+def _warn_of_zero_rows(norms: Column) -> None:
+    n_zero = int((norms == 0).sum())
     if n_zero:
         warnings.warn(
             f"{n_zero} distinct row(s) of X are all zero and cannot be scaled to unit length; they stay zero.",

@@ -1,5 +1,6 @@
 """Every verb of every engine against dense float64 oracles, and whole fits against the CPU engine."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -11,13 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 import oracles
-from adaam import AdaAM, AdaAMClustering, load, save
+from adaam import AdaAM, AdaAMClustering, HeatKernel, load, save
+from adaam.affinity import heat_affinity
 from adaam.engines import CPUEngine, GPUEngine, resolve_engine
+from adaam.graph import given_graph
+from adaam.sample import Sample
 
 try:
     import torch
@@ -68,19 +73,20 @@ def test_row_verbs_match_the_formulas(engine, dtype, form):
     mean = (weights * scale) @ X / weights.sum()
     C = rng.standard_normal((4, 9))
     Z = X * scale[:, None] - mean
-    close(engine.row_norms(rows), np.linalg.norm(X.astype(np.float64), axis=1), dtype)
+    close(engine.to_host(engine.row_norms(rows)), np.linalg.norm(X.astype(np.float64), axis=1), dtype)
     close(engine.scatter(rows, scale, mean, weights), (Z * weights[:, None]).T @ Z, dtype)
+    close(engine.weighted_sum(rows, weights), weights @ X.astype(np.float64), dtype)
     close(engine.row_scatter(rows, scale, mean), Z @ Z.T, dtype)
     close(engine.to_host(engine.project(rows, scale, mean, C)), Z @ C.T, dtype)
     close(engine.cross(rows, rows, weights), (X * weights[:, None]).astype(np.float64).T @ X, dtype)
-    close(engine.cross(scale[:, None], rows), scale[None] @ X, dtype)
+    close(engine.cross(rows, rows), X.astype(np.float64).T @ X, dtype)
     assert engine.project(rows, scale, mean, C).dtype == np.float64
     assert engine.project(rows, scale, mean, C.astype(dtype)).dtype == dtype
 
 
 def test_row_lengths_neither_overflow_nor_vanish(engine):
     X = np.array([[3e200, 4e200], [3e-200, 4e-200], [0.0, 0.0]])
-    np.testing.assert_allclose(engine.row_norms(X), [5e200, 5e-200, 0.0], rtol=1e-15)
+    np.testing.assert_allclose(engine.to_host(engine.row_norms(X)), [5e200, 5e-200, 0.0], rtol=1e-15)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -108,25 +114,6 @@ def test_neighbors_of_chosen_rows_are_theirs_among_all(engine, dtype):
     assert all(len(set(row)) == 6 for row in indices.tolist())
 
 
-@pytest.mark.parametrize("longest", [3, 30, 400])
-def test_reverse_entries_are_the_other_direction(engine, longest):
-    rng = np.random.default_rng(longest)
-    n = 450
-    lengths = rng.integers(0, 4, n)
-    lengths[5] = longest
-    indices = np.concatenate([rng.permutation(n)[:length] for length in lengths]).astype(np.intp)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    rows = np.repeat(np.arange(n), lengths)
-    where = {pair: at for at, pair in enumerate(zip(rows.tolist(), indices.tolist(), strict=True))}
-    expected = [where.get((j, i), -1) for i, j in zip(rows.tolist(), indices.tolist(), strict=True)]
-    np.testing.assert_array_equal(engine.reverse_entries(starts, indices), expected)
-    assert max(expected) > 0
-
-
-def test_reverse_entries_of_nothing_are_nothing(engine):
-    assert len(engine.reverse_entries(np.zeros(4, int), np.empty(0, int))) == 0
-
-
 @pytest.mark.parametrize("n", [0, 1, 6, 200])
 def test_eigenpairs_are_lapacks(engine, n):
     A = cloud(n, n, seed=2) if n else np.empty((0, 0))
@@ -151,6 +138,7 @@ def test_sparse_gram_is_the_quadratic_form(engine, dtype):
     X, rng = cloud(dtype=dtype), np.random.default_rng(5)
     W = csr_array(rng.random((157, 157)) * (rng.random((157, 157)) < 0.05))
     close(engine.sparse_gram(W, engine.asarray(X)), X.astype(np.float64).T @ W @ X, dtype)
+    close(engine.to_host(engine.half_degrees(W)), np.asarray((W + W.T).sum(axis=1)).ravel(), np.float64)
 
 
 def dense_cut(P, t, weights, diagonal):
@@ -224,18 +212,183 @@ def test_pruned_gram_matches_the_dense_matrix(engine, dtype, weighted, share):
     gram, degrees = engine.pruned_gram(engine.asarray(P), threshold, engine.asarray(X), w)
     WX = X.astype(np.float64) * w[:, None]
     close(gram, WX.T @ kept @ WX, dtype)
-    close(degrees, w * (kept @ w), dtype)
+    close(engine.to_host(degrees), w * (kept @ w), dtype)
 
 
-def test_first_equal_finds_equal_rows(engine):
+@pytest.mark.parametrize("form", ["dense", "sparse", "resident"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_distinct_rows_come_with_their_total_weight(engine, form, weighted):
     X = np.repeat(cloud(40), 3, axis=0)[np.random.default_rng(0).permutation(120)]
     X[X > 1.5] = 0.0
     Y = X.copy()
     Y[Y == 0.0] = -0.0
     X[::2] = Y[::2]
-    _, expected, inverse = np.unique(X + 0.0, axis=0, return_index=True, return_inverse=True)
-    for rows in (X, engine.asarray(X), csr_array(X)):
-        np.testing.assert_array_equal(engine.first_equal(rows), expected[inverse.ravel()])
+    weights = np.random.default_rng(1).integers(0, 2, 120) * multiset(120) / 4 if weighted else np.ones(120)
+    _, first, kind = np.unique(X + 0.0, axis=0, return_index=True, return_inverse=True)
+    totals = np.bincount(kind.ravel(), weights)
+    order = np.argsort(first)
+    order = order[totals[order] > 0]
+    rows = {"dense": X, "sparse": csr_array(X), "resident": engine.asarray(X)}[form]
+    found, counted = engine.distinct(rows, engine.column(weights) if weighted else 1.0)
+    found = found.toarray() if form == "sparse" else engine.to_host(found)
+    np.testing.assert_array_equal(found, X[first[order]])
+    np.testing.assert_array_equal(engine.to_host(counted), totals[order])
+
+
+def test_rows_that_are_all_distinct_are_left_where_they_are(engine):
+    X = engine.asarray(cloud())
+    for weights in (1.0, engine.column(np.ones(157))):
+        rows, counted = engine.distinct(X, weights)
+        assert rows is X
+        assert counted == 1.0
+        assert isinstance(counted, float)
+    kept = multiset(157)
+    np.testing.assert_array_equal(engine.to_host(engine.distinct(X, engine.column(kept))[1]), kept)
+
+
+def test_a_collision_of_hashes_is_noticed(monkeypatch):
+    if torch is None:
+        pytest.skip("PyTorch is not installed")
+    from adaam.engines.gpu import equal_rows as gpu_equal_rows
+
+    true_hashes = gpu_equal_rows._row_hashes
+
+    def bad_hashes(place, X):
+        yield torch.zeros(X.shape[0], dtype=torch.int64)
+        yield from true_hashes(place, X)
+
+    monkeypatch.setattr(gpu_equal_rows, "_row_hashes", bad_hashes)
+    X = np.repeat(cloud(20), 2, axis=0)
+    rows, counted = GPUEngine(device="cpu").distinct(X, 1.0)
+    np.testing.assert_array_equal(rows, cloud(20))
+    np.testing.assert_array_equal(counted, 2.0)
+
+
+def graph_cases():
+    """Rows, weights and k that tie, stand for several, are few, or fall into pieces."""
+    rng = np.random.default_rng(0)
+    grid = np.unique(rng.integers(0, 4, size=(60, 3)), axis=0).astype(np.float64)
+    star = np.vstack([np.zeros(3), *np.eye(3), *-np.eye(3), 9 + cloud(20, 3)])  # the first row has 6 nearest
+    pieces = np.vstack([cloud(20, 3), cloud(15, 3) + 100, cloud(7, 3) - 100])
+    return {
+        "plain": (cloud(157), np.ones(157), 7),
+        "weighted": (cloud(60), multiset(60), 5),
+        "fractions": (cloud(50), np.random.default_rng(3).random(50) + 0.05, 4),
+        "tied": (grid, np.ones(len(grid)), 3),
+        "tied and weighted": (grid, multiset(len(grid)) / 2, 4),
+        "star": (star, np.ones(len(star)), 2),
+        "pieces": (pieces, multiset(42), 3),
+        "two rows": (cloud(2), np.ones(2), 1),
+        "few for k": (cloud(4), np.array([3.0, 1.0, 1.0, 2.0]), 6),
+        "one heavy row": (cloud(30), np.where(np.arange(30) == 4, 50.0, 1.0), 3),
+        "coincident": (np.repeat(cloud(8), 3, axis=0), np.ones(24), 2),
+    }
+
+
+def graph_shares(X, weights, k):
+    """Share of each other row that a row takes as its neighbour, straight from the definition."""
+    shares = np.zeros((len(X), len(X)))
+    distances = np.round(cdist(X, X), 9)
+    for i in range(len(X)):
+        left = k - np.clip(weights[i] - 1, 0, k)
+        others = np.arange(len(X)) != i
+        for value in np.unique(distances[i][others]):
+            group = others & (distances[i] == value)
+            shares[i, group] = np.clip(left / weights[group].sum(), 0.0, 1.0)
+            left = max(left - weights[group].sum(), 0.0)
+    return shares
+
+
+HEATS = [(10.0, "mean", 1), (0.7, "self-tuning", 2), (np.inf, "mean", 1), (2.0, "fixed", 2)]
+
+
+@pytest.mark.parametrize("name", list(graph_cases()))
+def test_graph_shares_are_those_of_all_pairs_sorted(engine, name):
+    X, weights, k = graph_cases()[name]
+    graph = engine.neighbor_graph(engine.asarray(X), k, engine.column(weights)).host()
+    found = np.zeros((len(X), len(X)))
+    found[graph.rows(), graph.indices] = graph.shares
+    np.testing.assert_allclose(found, graph_shares(X, weights, k), atol=1e-12)
+    np.testing.assert_allclose(graph.distances, cdist(X, X)[graph.rows(), graph.indices], atol=1e-12)
+    np.testing.assert_array_equal(graph.copies, np.clip(weights - 1, 0, k))
+    assert graph.measured
+    assert all((np.diff(graph.distances[a:b]) >= 0).all() for a, b in itertools.pairwise(graph.starts))
+
+
+@pytest.mark.parametrize("name", list(graph_cases()))
+@pytest.mark.parametrize(("width", "rule", "power"), HEATS)
+def test_heat_on_a_graph_matches_the_dense_affinity(engine, name, width, rule, power):
+    X, weights, k = graph_cases()[name]
+    sample = Sample(engine.asarray(X), engine.column(weights), engine)
+    graph = engine.neighbor_graph(sample.X, k, sample.engine_weights)
+    shares, distances = graph_shares(X, weights, k), cdist(X, X)
+    copies = np.clip(weights - 1, 0, k)
+    pairs = weights[:, None] * shares * weights
+    taken = pairs.sum() + (weights * copies).sum()
+    farthest = (distances * (shares > 0)).max(axis=1)
+    bandwidth = {
+        "mean": np.full(len(X), (pairs * distances).sum() / taken if taken else 0.0),
+        "self-tuning": farthest,
+        "fixed": np.ones(len(X)),
+    }[rule]
+    assert graph.mean_distance(sample.engine_weights) == pytest.approx((pairs * distances).sum() / taken, rel=1e-12)
+    np.testing.assert_allclose(engine.to_host(graph.farthest()), farthest, atol=1e-12)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        exponent = (distances / (width * np.sqrt(np.outer(bandwidth, bandwidth)))) ** power
+    linked = shares + shares.T - shares * shares.T
+    exponent[(distances < 1e-12) | (linked == 0)] = 0.0
+    expected = np.exp(-exponent) * linked * np.outer(weights, weights) + np.diag(weights * copies)
+
+    affinity = heat_affinity(graph, HeatKernel(width, rule, power), sample)
+    np.testing.assert_allclose(affinity.weights.toarray(), expected, atol=1e-11)
+    np.testing.assert_allclose(engine.to_host(affinity.degrees()), expected.sum(axis=1), atol=1e-11 * weights.sum())
+    np.testing.assert_allclose(
+        affinity.gram(sample.X), X.T @ expected @ X, atol=1e-11 * np.abs(X.T @ expected @ X).max()
+    )
+
+
+@pytest.mark.parametrize("name", list(graph_cases()))
+def test_pieces_of_a_graph_are_counted_where_it_lives(engine, name):
+    X, weights, k = graph_cases()[name]
+    edges = graph_shares(X, weights, k) > 0
+    _, piece = connected_components(csr_array(edges), directed=False)
+    graph = engine.neighbor_graph(engine.asarray(X), k, engine.column(weights))
+    np.testing.assert_array_equal(graph.piece_sizes(), np.sort(np.bincount(piece))[::-1])
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), st.integers(2, 200), st.integers(1, 2))
+def test_pieces_of_any_graph_on_a_device(seed, n, k):
+    """Long paths in shuffled order need the most rounds of joining."""
+    if torch is None:
+        return
+    order = np.random.default_rng(seed).permutation(n)
+    indices = np.empty((n, k), int)
+    for step in range(k):
+        indices[order, step] = np.roll(order, step + 1)
+        indices[order[: step + 1], step] = order[min(step + 1, n - 1)]
+    cut = seed % n
+    indices[order[cut]] = order[cut]  # self entries are dropped, so that the path may fall apart here
+    graph = given_graph((indices, np.ones(indices.shape)), n, k)
+    found = GPUEngine(device="cpu").asgraph(graph).piece_sizes()
+    np.testing.assert_array_equal(found, graph.piece_sizes())
+
+
+def test_a_given_graph_keeps_the_larger_heat_of_two_directions(engine):
+    indices = np.array([[1, 2], [0, 2], [0, 1]])
+    distances = np.array([[1.0, 3.0], [2.0, 4.0], [3.0, 0.5]])
+    sample = Sample(engine.asarray(cloud(3, 2)), 1.0, engine)
+    graph = engine.asgraph(given_graph((indices, distances), 3, 2))
+    weights = heat_affinity(graph, HeatKernel(1.0, "fixed"), sample).weights.toarray()
+    assert weights[0, 1] == weights[1, 0] == pytest.approx(np.exp(-1.0))
+    assert weights[1, 2] == weights[2, 1] == pytest.approx(np.exp(-0.5))
+
+
+def test_a_graph_comes_back_from_the_engine_as_it_went(engine):
+    sent = given_graph((np.array([[1, 2], [0, 2], [1, 0]]), np.array([[1.0, 2], [1, 4], [4, 2]])), 3, 2)
+    back = engine.asgraph(sent).host()
+    for name in ("starts", "indices", "distances", "shares", "copies", "measured"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(sent, name))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

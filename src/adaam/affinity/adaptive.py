@@ -15,7 +15,7 @@ from adaam.affinity.values import (
     laplacian_gram,
     pruned_affinity,
 )
-from adaam.graph import NeighborGraph
+from adaam.engines import Graph
 from adaam.linalg import left_vector_map, whitened_eigenpairs, whitening
 from adaam.sample import Sample
 
@@ -79,7 +79,7 @@ class Learned(NamedTuple):
 
 
 def adaptive_affinity(
-    sample: Sample, graph: NeighborGraph, n_clusters: int, n_iter: int, settings: AdaptiveAffinity
+    sample: Sample, graph: Graph, n_clusters: int, n_iter: int, settings: AdaptiveAffinity
 ) -> Learned:
     """Steps 1 to 4 of the method on prepared rows.
 
@@ -89,7 +89,7 @@ def adaptive_affinity(
     heat = heat_affinity(graph, resolve_heat(settings.heat), sample)
     degrees = heat.degrees()
     gram = sample.gram()
-    n = len(sample.weights)
+    n = sample.n_rows
     left = whitening(gram, n, engine.eigh)
     bound = left if settings.constraint == "gram" else whitening(engine.cross(X, X, degrees), n, engine.eigh)
     rank, n_columns = (max(1, round(r * n_clusters)) for r in (settings.rank, settings.projection_rank))
@@ -109,6 +109,5 @@ def adaptive_affinity(
 
 def _pruned(sample: Sample, onto_vectors: FloatMatrix, t: float, diagonal: DiagonalRule) -> PrunedAffinity:
     """Δ of rows mapped onto orthonormal columns P: PP' pruned to t entries."""
-    n, d = sample.X.shape
-    P = sample.engine.project(sample.X, np.ones(n), np.zeros(d), onto_vectors.T)
+    P = sample.engine.project(sample.X, 1.0, np.zeros(sample.X.shape[1]), onto_vectors.T)
     return pruned_affinity(sample, P, t, diagonal)

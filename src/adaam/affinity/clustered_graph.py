@@ -44,7 +44,7 @@ class Start:
 
 def nearest_start(sample: Sample, n_neighbors: int) -> Start:
     """Graph of exactly k neighbours a row and the mean of the rows' gammas."""
-    n, k = len(sample.weights), n_neighbors
+    n, k = sample.n_rows, n_neighbors
     indices, distances = sample.engine.neighbors(sample.X, min(k + 1, n - 1))
     squared = distances**2
     if squared.shape[1] == k:
@@ -85,7 +85,7 @@ def pcan_graph(
     """
     start = nearest_start(sample, n_neighbors)
     scatter = sample.gram()
-    X, engine, n = sample.X, sample.engine, len(sample.weights)
+    X, engine, n = sample.X, sample.engine, sample.n_rows
 
     def projection(weights: csr_array) -> Eigenpairs:
         roughness = laplacian_gram(SparseAffinity(weights, engine), X, engine)
@@ -95,7 +95,7 @@ def pcan_graph(
         return Eigenpairs(pairs.values, unit_columns(pairs.vectors))
 
     def rebuild(weights: csr_array, F: FloatMatrix, penalty: float) -> csr_array:
-        Z = engine.project(X, np.ones(n), np.zeros(X.shape[1]), projection(weights).vectors.T)
+        Z = engine.project(X, 1.0, np.zeros(X.shape[1]), projection(weights).vectors.T)
         Y = np.hstack([np.asarray(engine.to_host(Z), np.float64), np.sqrt(penalty) * F])
         # The last graph tells how many neighbours the next one will have.
         return neighbors_among_all(Y, start.gamma, n_candidates=max(64, weights.nnz // n))

@@ -11,12 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from adaam._checks import check_kind, check_number, check_whole
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam.affinity.heat import FittedHeat, HeatKernel, resolve_heat
+from adaam.affinity.heat import HeatKernel, resolve_heat
 from adaam.affinity.learner import NeighborSource
 from adaam.affinity.pairs import BLOCK_BYTES, edge_affinity
 from adaam.affinity.values import SparseAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.graph import NeighborGraph
+from adaam.engines.heat import FittedHeat
+from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.sample import Sample
 
 # The self-tuning Gaussian that the literature on dominant sets and neighbourhood selection uses.
@@ -137,7 +138,7 @@ class DominantAffinity(BaseEstimator):
         check_kind("local_heat", local, HeatKernel, "a HeatKernel or None")
         heat.check()
         local.check()
-        graph = neighbors(k)
+        graph = neighbors(k).host()
 
         X = sample.engine.to_host(sample.X)
         kernel = local.fitted(graph, sample.weights)

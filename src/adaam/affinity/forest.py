@@ -15,7 +15,9 @@ from adaam.affinity.learner import NeighborSource
 from adaam.affinity.pairs import BLOCK_BYTES
 from adaam.affinity.values import SparseAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.graph import MAX_WIDENING, NeighborGraph, neighbor_graph
+from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.neighborhoods import MAX_WIDENING
+from adaam.graph import neighbor_graph
 from adaam.sample import Sample
 
 
@@ -122,7 +124,7 @@ class ForestAffinity(BaseEstimator):
         leaves = forest_leaves(X, sample.weights, n_trees, min_leaf, np.random.default_rng(seed))
         graph = alike_graph(leaves, sample.weights, k)
         affinity = neighbor_affinity(graph, 1.0 - graph.distances, sample)
-        lonely = affinity.degrees() == 0
+        lonely = sample.engine.to_host(affinity.degrees()) == 0
         return _linked_to_nearest(affinity, lonely, sample, 1.0 / n_trees) if lonely.any() else affinity
 
 
@@ -205,7 +207,7 @@ def alike_graph(leaves: IntMatrix, weights: FloatVector, n_neighbors: int) -> Ne
 
 def _linked_to_nearest(affinity: SparseAffinity, lonely: FloatVector, sample: Sample, value: float) -> SparseAffinity:
     """Link each lonely row to its nearest neighbour."""
-    nearest = neighbor_graph(sample, 1)
+    nearest = neighbor_graph(sample, 1).host()
     wanted = lonely[nearest.rows()]
     rows, columns = nearest.rows()[wanted], nearest.indices[wanted]
     entries = value * sample.weights[rows] * sample.weights[columns]

@@ -1,16 +1,14 @@
 """Heat-kernel weights on a nearest-neighbour graph."""
 
-from dataclasses import dataclass
-
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from adaam._checks import check_kind, check_number, check_whole, check_word
-from adaam._typing import BandwidthRule, FloatMatrix, FloatVector, IntMatrix
+from adaam._typing import BandwidthRule, Column, FloatVector
 from adaam.affinity.learner import NeighborSource
 from adaam.affinity.values import HalfAffinity, SparseAffinity
-from adaam.graph import NeighborGraph
+from adaam.engines import FittedHeat, Graph, NeighborGraph
 from adaam.sample import Sample
 
 
@@ -40,46 +38,14 @@ class HeatKernel(BaseEstimator):
         if self.power not in (1, 2):
             raise ValueError(f"power={self.power!r} is not known; use 1 or 2.")
 
-    def fitted(self, graph: NeighborGraph, row_weights: FloatVector) -> "FittedHeat":
+    def fitted(self, graph: Graph, row_weights: Column) -> FittedHeat:
         """Read the bandwidths off a neighbour graph."""
         if np.isinf(self.width):
-            return FittedHeat(np.array([np.inf]), self.power)
+            return FittedHeat(np.inf, self.power)
         if self.rule == "self-tuning":
-            farthest = np.zeros(graph.n_rows)
-            np.maximum.at(farthest, graph.rows(), graph.distances)
-            return FittedHeat(self.width * farthest, self.power)
+            return FittedHeat(graph.farthest() * self.width, self.power)
         scale = graph.mean_distance(row_weights) if self.rule == "mean" else 1.0
-        return FittedHeat(np.array([self.width * scale]), self.power)
-
-
-@dataclass(frozen=True, slots=True)
-class FittedHeat:
-    """A heat kernel with its bandwidths, ready to weigh any pair of rows.
-
-    The bandwidth of a pair is the geometric mean of those of its rows, which are all equal unless the kernel is
-    self-tuning.
-    """
-
-    bandwidths: FloatVector  # (n,), or (1,) where all rows have the same
-    power: int
-
-    def on(self, graph: NeighborGraph) -> FloatVector:
-        """Weight of each entry of a graph."""
-        rows = graph.rows() if len(self.bandwidths) > 1 else graph.indices  # one bandwidth asks for no row
-        return self.weights(rows, graph.indices, graph.distances)
-
-    def weights(self, rows: IntMatrix, columns: IntMatrix, distances: FloatMatrix) -> FloatMatrix:
-        """Weight of each pair, in [0, 1]; coincident rows get 1."""
-        bandwidth = self.bandwidths
-        if len(bandwidth) > 1:
-            bandwidth = np.sqrt(bandwidth[rows]) * np.sqrt(bandwidth[columns])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            exponent = distances / bandwidth
-        if self.power != 1:
-            exponent **= self.power
-        # 0 / 0: all neighbours coincide, and a bandwidth of zero must not separate them.
-        exponent[distances == 0] = 0.0
-        return np.asarray(np.exp(np.negative(exponent, out=exponent), out=exponent))
+        return FittedHeat(float(self.width * scale), self.power)
 
 
 def resolve_heat(heat: HeatKernel | None) -> HeatKernel:
@@ -88,7 +54,7 @@ def resolve_heat(heat: HeatKernel | None) -> HeatKernel:
     return kernel
 
 
-def heat_affinity(graph: NeighborGraph, kernel: HeatKernel, sample: Sample) -> HalfAffinity:
+def heat_affinity(graph: Graph, kernel: HeatKernel, sample: Sample) -> HalfAffinity:
     """Heat weights on the graph, the larger of the two directions; copies of a row are linked with weight 1.
 
     Returns
@@ -96,36 +62,14 @@ def heat_affinity(graph: NeighborGraph, kernel: HeatKernel, sample: Sample) -> H
     HalfAffinity
         Symmetric and non-negative. Its diagonal is zero but for rows that stand for several copies.
     """
-    heat = kernel.fitted(graph, sample.weights).on(graph)
-    return _directed_affinity(graph, heat, sample, same_both_ways=graph.measured)
+    fitted = kernel.fitted(graph, sample.engine_weights)
+    return HalfAffinity(graph.heat_half(fitted, sample.engine_weights), sample.engine)
 
 
 def neighbor_affinity(graph: NeighborGraph, values: FloatVector, sample: Sample) -> SparseAffinity:
     """Values on the entries of a graph, the larger of the two directions; copies of a row are linked with value 1."""
-    affinity = _directed_affinity(graph, values, sample, same_both_ways=False)
-    return SparseAffinity(affinity.weights, sample.engine)
-
-
-def _directed_affinity(
-    graph: NeighborGraph, values: FloatVector, sample: Sample, *, same_both_ways: bool
-) -> HalfAffinity:
-    """Values on the entries of a graph, each pair's split between the entries of its two directions."""
-    n, f, weights = graph.n_rows, graph.shares, sample.weights
-    reverse = sample.engine.reverse_entries(graph.starts, graph.indices)
-    mutual = reverse >= 0
-    larger = values if same_both_ways else np.where(mutual, np.maximum(values, values[reverse]), values)
-    # Both directions taken: f + g - fg = f(1 - g/2) + g(1 - f/2), one part for either entry. Few shares are not 1.
-    data = np.multiply(larger, 0.5, out=larger.copy(), where=mutual)
-    partial = np.flatnonzero(f != 1.0)
-    partial = np.union1d(partial, reverse[partial[mutual[partial]]])
-    g = np.where(mutual[partial], f[reverse[partial]], 0.0)
-    data[partial] = larger[partial] * f[partial] * (1.0 - g / 2)
-    if (weights != 1.0).any():
-        data *= weights[graph.rows()] * weights[graph.indices]
-    half = csr_array((data, graph.indices, graph.starts), shape=(n, n))
-    if graph.copies.any():
-        half = csr_array(half + diags_array(weights * graph.copies / 2))
-    return HalfAffinity(half, sample.engine)
+    half = graph.half(values, sample.weights, same_both_ways=False)
+    return SparseAffinity(HalfAffinity(half, sample.engine).weights, sample.engine)
 
 
 def linked_share(taken: csr_array) -> csr_array:

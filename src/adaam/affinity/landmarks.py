@@ -10,8 +10,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from adaam._typing import FloatMatrix, Tall
 from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.equal_rows import first_equal
 from adaam.linalg import range_eigenpairs
-from adaam.sample import distinct_rows
 
 BLOCK_BYTES = 1 << 25  # memory for the distances of one block of rows to all landmarks
 
@@ -21,8 +21,7 @@ KMEANS_ITERATIONS = 5
 
 def sampled_landmarks(X: Tall, n_landmarks: int, rng: np.random.Generator) -> FloatMatrix:
     """Draw distinct rows of X, all of them where there are no more."""
-    distinct, _ = distinct_rows(X, np.ones(X.shape[0]))
-    chosen = np.sort(rng.permutation(distinct)[:n_landmarks])
+    chosen = np.sort(rng.permutation(np.unique(first_equal(X)))[:n_landmarks])
     return np.asarray(X[chosen].toarray() if issparse(X) else X[chosen])
 
 

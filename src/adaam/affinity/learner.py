@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from adaam.affinity.values import Affinity
-from adaam.graph import NeighborGraph
+from adaam.engines import Graph
 from adaam.sample import Sample
 
-# Gives the graph of k nearest neighbours of the sample: found on demand, or the one the caller brought.
-NeighborSource: TypeAlias = Callable[[int], NeighborGraph]
+# Gives the graph of k nearest neighbours of the sample: found on demand, or the one the caller brought. It is where the
+# engine works; its `host()` has the neighbours of each row as NumPy arrays.
+NeighborSource: TypeAlias = Callable[[int], Graph]
 
 
 class AffinityLearner(Protocol):

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from adaam._typing import DiagonalRule, FloatMatrix, FloatVector, Tall
+from adaam._typing import Column, DiagonalRule, FloatMatrix, Tall
 from adaam.engines import Engine
 from adaam.sample import Sample
 
@@ -15,8 +15,8 @@ from adaam.sample import Sample
 class Affinity(Protocol):
     """A symmetric n x n matrix A, known by its row sums and by X'AX."""
 
-    def degrees(self) -> FloatVector:
-        """Row sums A1."""
+    def degrees(self) -> Column:
+        """Row sums A1, where the engine works or as a NumPy vector."""
         ...
 
     def gram(self, X: Tall) -> FloatMatrix:
@@ -28,7 +28,7 @@ class Parts(NamedTuple):
     """X'AX in two parts: what lies off the diagonal, and the entries on it (None where they are not told apart)."""
 
     off_diagonal: FloatMatrix
-    diagonal: FloatVector | None
+    diagonal: Column | None
 
 
 def gram_parts(affinity: Affinity, X: Tall) -> Parts:
@@ -51,14 +51,14 @@ def laplacian_gram(affinity: Affinity, X: Tall, engine: Engine) -> FloatMatrix:
 
 @dataclass(frozen=True, slots=True)
 class SparseAffinity:
-    """An affinity with its non-zero entries at hand, such as a neighbour graph."""
+    """An affinity with its non-zero entries at hand on the host, such as a graph the caller brought."""
 
     weights: csr_array
     engine: Engine
 
-    def degrees(self) -> FloatVector:
+    def degrees(self) -> Column:
         """Row sums A1."""
-        return np.asarray(self.weights.sum(axis=1), dtype=np.float64).ravel()
+        return self.engine.column(np.asarray(self.weights.sum(axis=1), dtype=np.float64).ravel())
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'AX."""
@@ -67,22 +67,25 @@ class SparseAffinity:
 
 @dataclass(frozen=True, slots=True)
 class HalfAffinity:
-    """A symmetric affinity A = H + H', known by its half H: each edge of a neighbour graph where it was found."""
+    """A symmetric affinity A = H + H', known by its half H: each edge of a neighbour graph where it was found.
 
-    half: csr_array
+    H stays where the engine works, in a form of its own.
+    """
+
+    half: Any
     engine: Engine
-    _degrees: list[FloatVector] = field(default_factory=list, repr=False, compare=False)
+    _degrees: list[Column] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def weights(self) -> csr_array:
-        """All entries of A, put together when asked for."""
-        return csr_array(self.half + self.half.T)
+        """All entries of A, put together on the host when asked for."""
+        half = self.engine.to_host(self.half)
+        return csr_array(half + half.T)
 
-    def degrees(self) -> FloatVector:
+    def degrees(self) -> Column:
         """Row sums A1."""
         if not self._degrees:
-            along = np.asarray(self.half.sum(axis=1)).ravel()
-            self._degrees.append(along + np.bincount(self.half.indices, self.half.data, len(along)))
+            self._degrees.append(self.engine.half_degrees(self.half))
         return self._degrees[0]
 
     def gram(self, X: Tall) -> FloatMatrix:
@@ -95,10 +98,10 @@ class HalfAffinity:
 class DiagonalAffinity:
     """An affinity of each row to itself alone."""
 
-    entries: FloatVector
+    entries: Column
     engine: Engine
 
-    def degrees(self) -> FloatVector:
+    def degrees(self) -> Column:
         """Row sums: the entries."""
         return self.entries
 
@@ -118,9 +121,9 @@ class SumAffinity:
     terms: tuple[Affinity, ...]
     engine: Engine
 
-    def degrees(self) -> FloatVector:
+    def degrees(self) -> Column:
         """Row sums A1."""
-        return np.asarray(sum(term.degrees() for term in self.terms))
+        return sum(term.degrees() for term in self.terms)
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'AX."""
@@ -131,7 +134,7 @@ class SumAffinity:
         parts = [gram_parts(term, X) for term in self.terms]
         diagonals = [part.diagonal for part in parts if part.diagonal is not None]
         total = np.asarray(sum(part.off_diagonal for part in parts))
-        return Parts(total, np.asarray(sum(diagonals)) if diagonals else None)
+        return Parts(total, sum(diagonals) if diagonals else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +147,10 @@ class PrunedAffinity:
 
     factor: Tall  # (n, r)
     cut: float
-    weights: FloatVector
-    diagonal: FloatVector
+    weights: Column
+    diagonal: Column
     engine: Engine
-    _degrees: list[FloatVector] = field(default_factory=list, repr=False, compare=False)
+    _degrees: list[Column] = field(default_factory=list, repr=False, compare=False)
 
     def threshold(self) -> float:
         """Magnitude from which entries are kept.
@@ -157,7 +160,7 @@ class PrunedAffinity:
         """
         return self.cut * (1.0 - 16 * float(np.finfo(self.factor.dtype).eps))
 
-    def degrees(self) -> FloatVector:
+    def degrees(self) -> Column:
         """Row sums Δ1, which pruning leaves different from zero."""
         if not self._degrees:
             self.gram_parts(self.factor)
@@ -171,14 +174,14 @@ class PrunedAffinity:
         """Pass over the pairs once, for the Gram matrix and the row sums; the diagonal apart."""
         gram, degrees = self.engine.pruned_gram(self.factor, self.threshold(), X, self.weights)
         squares = self.engine.row_norms(self.factor) ** 2
-        kept = np.where(squares >= self.threshold(), squares * self.diagonal, 0.0)
+        kept = squares * (squares >= self.threshold()) * self.diagonal
         self._degrees[:] = [degrees + kept]
         return Parts(gram, kept)
 
 
 def pruned_affinity(sample: Sample, factor: Tall, t: float, diagonal: DiagonalRule) -> PrunedAffinity:
     """Prune PP' to its t entries of largest magnitude, ties kept, diagonal counted or removed first."""
-    weights = sample.weights
+    weights = sample.engine_weights
     on_diagonal = weights**2 if diagonal == "keep" else weights**2 - weights
     cut = sample.engine.cut(factor, t, weights, on_diagonal)
     return PrunedAffinity(factor, cut, weights, on_diagonal, sample.engine)

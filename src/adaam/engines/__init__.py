@@ -2,9 +2,11 @@
 
 from adaam.engines.cpu import CPUEngine
 from adaam.engines.gpu import GPUEngine
-from adaam.engines.protocol import Engine
+from adaam.engines.heat import FittedHeat
+from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.protocol import Engine, Graph
 
-__all__ = ["CPUEngine", "Engine", "GPUEngine", "resolve_engine"]
+__all__ = ["CPUEngine", "Engine", "FittedHeat", "GPUEngine", "Graph", "NeighborGraph", "resolve_engine"]
 
 
 def resolve_engine(engine: "str | Engine") -> Engine:

@@ -10,13 +10,15 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
-from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
+from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.columns import beside, spread, total
 from adaam.engines.cut import Pairs, exact_cut
-from adaam.engines.equal_rows import first_equal
+from adaam.engines.equal_rows import distinct
 from adaam.engines.nearest import nearest_others
+from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.neighborhoods import neighborhoods, tie_tolerance
 from adaam.engines.protocol import Clusters
-from adaam.engines.reverse_entries import reverse_entries
 from adaam.engines.tiles import pruned_gram
 from adaam.linalg import eigh
 
@@ -52,58 +54,64 @@ class CPUEngine:
         """Return Z itself: everything here is NumPy."""
         return np.asarray(Z)
 
-    def first_equal(self, X: Tall) -> IntVector:
-        """Index of the first row equal to each row."""
-        return first_equal(X)
-
     def asarray(self, X: Tall) -> Tall:
         """Return X itself: validated rows are already where this engine works."""
         return X
 
-    def to_host(self, X: Tall) -> FloatMatrix:
-        """Return X itself."""
-        return np.asarray(X)
+    def column(self, values: Any) -> Column:
+        """Return a float itself, a vector in float64."""
+        return values if isinstance(values, float) else np.asarray(values, dtype=np.float64)
+
+    def to_host(self, value: Any) -> Any:
+        """Return the value itself, all numbers being NumPy's."""
+        return value if issparse(value) else np.asarray(value)
+
+    def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
+        """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
+        return distinct(X, weights)
 
     def row_norms(self, X: Tall) -> FloatVector:
         """Euclidean length of each row, in float64 and safe from overflow."""
         return np.concatenate(list(ordered_map(lambda rows: _row_norms(X[rows]), self._blocks(X))))
 
-    def cross(self, A: Tall, B: Tall, weights: FloatVector | None = None) -> FloatMatrix:
+    def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
+        """Return the sum over rows of weight * x, in float64."""
+        return np.asarray(self.cross(spread(weights, X.shape[0])[:, None], X)[0])
+
+    def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
         """Return the sum over rows of weight * a b', in float64."""
 
         def part(rows: slice) -> FloatMatrix:
-            left = _float64(A[rows])
-            if weights is not None:
-                left = left * weights[rows, None]
-            return np.asarray(left.T @ _float64(B[rows]))
+            return np.asarray((_float64(A[rows]) * beside(weights, rows)).T @ _float64(B[rows]))
 
         return np.asarray(sum(ordered_map(part, self._blocks(A, B.shape[1]))))
 
-    def scatter(self, X: Tall, scale: FloatVector, mean: FloatVector, weights: FloatVector) -> FloatMatrix:
+    def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
 
         def part(rows: slice) -> FloatMatrix:
-            root = np.sqrt(weights[rows])
+            root = np.sqrt(beside(weights, rows))
             if issparse(X):
-                block = X[rows].astype(np.float64).multiply((scale[rows] * root)[:, None]).tocsr()
+                block = X[rows].astype(np.float64).multiply(beside(scale, rows) * root).tocsr()
                 return np.asarray((block.T @ block).toarray())
-            block = (_float64(X[rows]) * scale[rows, None] - mean) * root[:, None]
+            block = (_float64(X[rows]) * beside(scale, rows) - mean) * root
             return np.asarray(block.T @ block)
 
-        total = np.asarray(sum(ordered_map(part, self._blocks(X))))
+        sums = np.asarray(sum(ordered_map(part, self._blocks(X))))
         # Sparse rows are not centred, which would fill them; the mean leaves the sum instead.
-        return total - weights.sum() * np.outer(mean, mean) if issparse(X) else total
+        return sums - total(weights, X.shape[0]) * np.outer(mean, mean) if issparse(X) else sums
 
-    def row_scatter(self, X: Tall, scale: FloatVector, mean: FloatVector) -> FloatMatrix:
+    def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
         """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
+        factors = beside(scale, slice(None))
         if issparse(X):
-            scaled = X.astype(np.float64).multiply(scale[:, None]).tocsr()
+            scaled = X.astype(np.float64).multiply(factors).tocsr()
             along = np.asarray(scaled @ mean)
             return np.asarray((scaled @ scaled.T).toarray() - along[:, None] - along + mean @ mean)
-        centred = _float64(X) * scale[:, None] - mean
+        centred = _float64(X) * factors - mean
         return np.asarray(centred @ centred.T)
 
-    def project(self, X: Tall, scale: FloatVector, mean: FloatVector, components: FloatMatrix) -> Tall:
+    def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
 
         Preparations are float64, so a fit works in float64 also on float32 rows: tiles are as fast in it, and the
@@ -114,9 +122,9 @@ class CPUEngine:
 
         def fill(rows: slice) -> None:
             if issparse(X):
-                out[rows] = (X[rows] @ components.T) * scale[rows, None] - offset
+                out[rows] = (X[rows] @ components.T) * beside(scale, rows) - offset
             else:
-                out[rows] = (X[rows] * scale[rows, None] - mean) @ components.T
+                out[rows] = (X[rows] * beside(scale, rows) - mean) @ components.T
 
         for _ in ordered_map(fill, self._blocks(X)):
             pass
@@ -152,36 +160,52 @@ class CPUEngine:
         order = np.argsort(distances, axis=1, kind="stable")
         return np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1)
 
-    def reverse_entries(self, starts: IntVector, indices: IntVector) -> IntVector:
-        """Position of entry (j, i) for each entry (i, j); -1 where there is none."""
-        return reverse_entries(starts, indices)
+    def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> NeighborGraph:
+        """Return the graph of nearest others, rows tied at the last place sharing it."""
+        rms_length = float(np.sqrt((self.row_norms(X) ** 2).mean()))
+
+        def search(width: int, rows: IntVector | None) -> tuple[IntMatrix, FloatMatrix]:
+            return self.neighbors(X, width, rows)
+
+        return neighborhoods(search, spread(weights, X.shape[0]), n_neighbors, tie_tolerance(rms_length, X.dtype))
+
+    def asgraph(self, graph: NeighborGraph) -> NeighborGraph:
+        """Return the graph itself."""
+        return graph
 
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
         """All eigenpairs of a small symmetric matrix, values ascending."""
         return eigh(A)
 
-    def sparse_gram(self, weights: Sparse, X: Tall) -> FloatMatrix:
-        """Return X' W X for a sparse W, in float64."""
+    def sparse_gram(self, entries: Sparse, X: Tall) -> FloatMatrix:
+        """Return X' H X for a sparse H, in float64."""
 
         def part(rows: slice) -> FloatMatrix:
-            return np.asarray(_float64(X[rows]).T @ (weights[rows] @ X).astype(np.float64))
+            return np.asarray(_float64(X[rows]).T @ (entries[rows] @ X).astype(np.float64))
 
         return np.asarray(sum(ordered_map(part, self._blocks(X, X.shape[1]))))
 
-    def cut(self, P: Tall, t: float, weights: FloatVector, diagonal: FloatVector) -> float:
+    def half_degrees(self, half: Sparse) -> FloatVector:
+        """Row sums of H + H'."""
+        along = np.asarray(half.sum(axis=1)).ravel()
+        return np.asarray(along + np.bincount(half.indices, half.data, len(along)))
+
+    def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
         """Return the t-th largest magnitude of PP', counted with multiplicity."""
-        return exact_cut(Pairs(P, weights, diagonal, self._tile_rows()), t)
+        n = P.shape[0]
+        return exact_cut(Pairs(P, spread(weights, n), spread(diagonal, n), self._tile_rows()), t)
 
-    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: FloatVector) -> tuple[FloatMatrix, FloatVector]:
+    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, FloatVector]:
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
-        return pruned_gram(P, threshold, X, weights, self._tile_rows())
+        return pruned_gram(P, threshold, X, spread(weights, P.shape[0]), self._tile_rows())
 
-    def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: FloatVector) -> Clusters:
+    def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia.
 
         Rows enter in the order of their coordinates, copies side by side, and runs go on until no label changes: so
         neither the order of rows nor writing a weight as copies moves the result.
         """
+        weights = spread(weights, Z.shape[0])
         present = np.flatnonzero(weights)
         order = present[np.lexsort(Z[present].T[::-1])]
         best = KMeans(n_clusters, n_init=n_init, random_state=seed, tol=0.0).fit(Z[order], sample_weight=weights[order])
@@ -189,7 +213,7 @@ class CPUEngine:
         return Clusters(best.cluster_centers_, labels, float(best.inertia_))
 
     def kmeans_rounds(
-        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: FloatVector
+        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
     ) -> list[Clusters]:
         """Return what `kmeans` gives for each seed."""
         return [self.kmeans(Z, n_clusters, n_init, seed, weights) for seed in seeds]

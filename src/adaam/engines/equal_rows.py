@@ -6,7 +6,17 @@ from hashlib import blake2b
 import numpy as np
 from scipy.sparse import issparse
 
-from adaam._typing import IntVector, Tall
+from adaam._typing import Column, IntVector, Tall
+from adaam.engines.columns import spread
+
+
+def distinct(X: Tall, weights: Column) -> tuple[Tall, Column]:
+    """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
+    n = X.shape[0]
+    totals = np.bincount(first_equal(X), spread(weights, n), n)
+    kept = np.flatnonzero(totals > 0)
+    rows = X if len(kept) == n else X[kept]
+    return rows, 1.0 if (totals[kept] == 1.0).all() else totals[kept]
 
 
 def first_equal(X: Tall) -> IntVector:

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
+from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
+from adaam.engines.heat import FittedHeat
+from adaam.engines.neighbor_graph import NeighborGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +18,40 @@ class Clusters:
     inertia: float
 
 
-class Engine(Protocol):
-    """Where the n-sized work happens; everything an engine returns as a matrix is small and on the host.
+class Graph(Protocol):
+    """Neighbours of each row, where the engine works; a `NeighborGraph` is one on the host."""
 
-    Vectors named `weights` hold one non-negative number a row: how many coincident rows it stands for.
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def host(self) -> NeighborGraph:
+        """Bring the graph to the host, for learners that look at single neighbours."""
+        ...
+
+    def mean_distance(self, weights: Column) -> float:
+        """Mean of all neighbour distances, copies counted."""
+        ...
+
+    def farthest(self) -> Column:
+        """Distance of each row to its farthest neighbour."""
+        ...
+
+    def piece_sizes(self) -> IntVector:
+        """Rows in each connected piece, directions ignored, largest first."""
+        ...
+
+    def heat_half(self, heat: FittedHeat, weights: Column) -> Any:
+        """Half H of the affinity H + H' of heat weights on the edges, as the engine's sparse verbs take it."""
+        ...
+
+
+class Engine(Protocol):
+    """Where the n-sized work happens: what a verb returns as a matrix is small and on the host.
+
+    What has one number a row stays with the engine, as a column: a vector of its own kind, or a plain float where all
+    rows have the same number. `weights` is a column of how many coincident rows each row stands for.
     """
 
     @property
@@ -39,35 +71,43 @@ class Engine(Protocol):
         """Return Z as the kind of array that X is: what `transform` gives back."""
         ...
 
-    def first_equal(self, X: Tall) -> IntVector:
-        """Index of the first row equal to each row."""
-        ...
-
     def asarray(self, X: Tall) -> Tall:
         """Bring rows to where the engine works, without changing the caller's array."""
         ...
 
-    def to_host(self, X: Tall) -> FloatMatrix:
-        """Return a tall array as NumPy."""
+    def column(self, values: Any) -> Column:
+        """Bring one number a row to where the engine works, in float64; a float stays one."""
         ...
 
-    def row_norms(self, X: Tall) -> FloatVector:
+    def to_host(self, value: Any) -> Any:
+        """Bring a tall array or a column to the host as NumPy, a half affinity as CSR."""
+        ...
+
+    def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
+        """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
+        ...
+
+    def row_norms(self, X: Tall) -> Column:
         """Euclidean length of each row."""
         ...
 
-    def cross(self, A: Tall, B: Tall, weights: FloatVector | None = None) -> FloatMatrix:
+    def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
+        """Return the sum over rows of weight * x, in float64."""
+        ...
+
+    def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
         """Return the sum over rows of weight * a b', in float64."""
         ...
 
-    def scatter(self, X: Tall, scale: FloatVector, mean: FloatVector, weights: FloatVector) -> FloatMatrix:
+    def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
         ...
 
-    def row_scatter(self, X: Tall, scale: FloatVector, mean: FloatVector) -> FloatMatrix:
+    def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
         """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
         ...
 
-    def project(self, X: Tall, scale: FloatVector, mean: FloatVector, components: FloatMatrix) -> Tall:
+    def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
 
         An engine may keep many float32 rows in float32.
@@ -75,25 +115,33 @@ class Engine(Protocol):
         ...
 
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest others of each row, or of chosen rows, nearest first."""
+        """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the host."""
         ...
 
-    def reverse_entries(self, starts: IntVector, indices: IntVector) -> IntVector:
-        """Position of entry (j, i) for each entry (i, j) of compressed rows without repeated entries; -1 if absent."""
+    def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
+        """Return the graph of nearest others, rows tied at the last place sharing it."""
         ...
 
-    def sparse_gram(self, weights: Sparse, X: Tall) -> FloatMatrix:
-        """Return X' W X for a sparse W, in float64."""
+    def asgraph(self, graph: NeighborGraph) -> Graph:
+        """Bring a host graph, such as one that the caller computed, to where the engine works."""
         ...
 
-    def cut(self, P: Tall, t: float, weights: FloatVector, diagonal: FloatVector) -> float:
+    def sparse_gram(self, entries: Sparse | Any, X: Tall) -> FloatMatrix:
+        """Return X' H X for a sparse H, a host one or a half that a graph of the engine's made, in float64."""
+        ...
+
+    def half_degrees(self, half: Sparse | Any) -> Column:
+        """Row sums of H + H', H as for `sparse_gram`."""
+        ...
+
+    def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
         """Return the t-th largest magnitude of PP', counted with multiplicity.
 
         Entry (i, j) of PP' counts weights[i] * weights[j] times for i != j, and diagonal[i] times for i == j.
         """
         ...
 
-    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: FloatVector) -> tuple[FloatMatrix, FloatVector]:
+    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, Column]:
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
         ...
 
@@ -101,12 +149,12 @@ class Engine(Protocol):
         """All eigenpairs of a small symmetric matrix in float64, values ascending; both on the host."""
         ...
 
-    def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: FloatVector) -> Clusters:
+    def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia; independent of the order of rows."""
         ...
 
     def kmeans_rounds(
-        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: FloatVector
+        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
     ) -> list[Clusters]:
         """Return what `kmeans` gives for each seed."""
         ...

@@ -7,10 +7,11 @@ from sklearn.base import ClusterMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from adaam._checks import check_weights, check_whole
+from adaam._checks import check_whole
 from adaam._typing import IntVector
 from adaam.engines import Engine
 from adaam.estimators.adaam import AdaAM
+from adaam.estimators.fitting import row_weights
 from adaam.estimators.linear_metric import LinearMetric
 
 
@@ -99,7 +100,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
 
         engine = self._engine()
         Z = self._map().apply(X, engine)
-        weights = check_weights(sample_weight, X.shape[0])
+        weights = row_weights(sample_weight, X.shape[0], engine)
         clusters = engine.kmeans(Z, n_clusters, n_init, seed, weights)
         self.cluster_centers_ = clusters.centers
         self.inertia_ = clusters.inertia

@@ -4,16 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from adaam._checks import check_kind, check_number, check_weights, check_whole, check_word
-from adaam._typing import Tall
+from adaam._checks import check_counts, check_kind, check_number, check_weights, check_whole, check_word
+from adaam._typing import Column, Tall
 from adaam.affinity import NeighborSource
-from adaam.engines import Engine
+from adaam.engines import Engine, Graph
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.graph import NeighborGraph, given_graph, neighbor_graph, warn_if_disconnected
+from adaam.graph import given_graph, neighbor_graph, warn_if_disconnected
 from adaam.linalg import row_signs
 from adaam.prepare import LinearMap, Preparation, fit_preparation
 from adaam.projection import Projection
-from adaam.sample import Sample, distinct_rows
+from adaam.sample import Sample
 
 PREPARATIONS = {
     "unit": Preparation(row_scaling="unit", keep=0.99),
@@ -37,6 +37,17 @@ def resolve_preparation(preparation: Any) -> Preparation:
     return settings
 
 
+def row_weights(sample_weight: Any, n_rows: int, engine: Engine) -> Column:
+    """One non-negative weight a row, where the engine works; None means 1 each."""
+    if sample_weight is None:
+        return 1.0
+    if not engine.accepts(sample_weight):
+        return engine.column(check_weights(sample_weight, n_rows))
+    weights = engine.column(sample_weight)
+    check_counts(weights, n_rows)
+    return weights
+
+
 def prepared_sample(
     X: Tall, sample_weight: Any, preparation: Preparation, engine: Engine, *, rows_are_nodes: bool
 ) -> tuple[LinearMap, Sample]:
@@ -44,12 +55,11 @@ def prepared_sample(
 
     Where the caller brings a graph or an affinity, its rows are nodes: none are merged or dropped.
     """
-    weights = check_weights(sample_weight, X.shape[0])
+    weights = row_weights(sample_weight, X.shape[0], engine)
     rows = engine.asarray(X)
     if not rows_are_nodes:
-        indices, weights = distinct_rows(rows, weights, engine)
-        rows = rows if len(indices) == X.shape[0] else rows[indices]
-    elif (weights == 0).any():
+        rows, weights = engine.distinct(rows, weights)
+    elif not isinstance(weights, float) and (weights == 0).any():
         raise ValueError("sample_weight holds zeros, which would leave nodes of the given graph without a row.")
     prepared = fit_preparation(rows, weights, preparation, engine)
     return prepared, Sample(prepared.apply(rows, engine), weights, engine)
@@ -58,9 +68,9 @@ def prepared_sample(
 def neighbor_source(sample: Sample, given: Any) -> NeighborSource:
     """Give the caller's graph, or find one on demand; warn where it is disconnected."""
 
-    def source(n_neighbors: int) -> NeighborGraph:
+    def source(n_neighbors: int) -> Graph:
         if given is not None:
-            graph = given_graph(given, len(sample.weights), n_neighbors)
+            graph = sample.engine.asgraph(given_graph(given, sample.n_rows, n_neighbors))
         else:
             check_neighbors(n_neighbors, sample.size)
             graph = neighbor_graph(sample, n_neighbors)

@@ -11,17 +11,17 @@ import numpy as np
 from scipy.sparse import issparse
 
 from adaam._checks import check_word
-from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
+from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines import equal_rows
 from adaam.engines.blocks import row_blocks
 from adaam.engines.gpu.memory import MemoryPlan
-from adaam.engines.protocol import Clusters
-from adaam.engines.reverse_entries import reverse_entries
+from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.neighborhoods import tie_tolerance
+from adaam.engines.protocol import Clusters, Graph
 from adaam.linalg import eigh
 
 # From this many rows on, a fit of float32 rows works in float32 and on the tensor cores.
 FAST_ROWS = 1 << 15
-MAX_SCANNED = 256  # entries of a row that are compared one by one; longer rows are sorted on the host
 DEVICE_EIGH_SIZE = 128  # smaller eigenproblems are solved sooner than sent
 
 Given = ParamSpec("Given")
@@ -125,7 +125,7 @@ class GPUEngine:
     def asarray(self, X: Tall) -> Tall:
         """Copy dense host rows to the device where they fit; sparse rows and those that do not fit stay."""
         if self.accepts(X):
-            return self.check_rows(X, 1)
+            return X if isinstance(X, self._rows_module().DeviceRows) else self.check_rows(X, 1)
         if issparse(X) or not self.plan(X.shape, X.dtype.itemsize).rows_on_device:
             return X
         import torch
@@ -136,39 +136,60 @@ class GPUEngine:
             out[rows] = place.rows(X, rows)
         return row_verbs.DeviceRows(out)
 
-    def to_host(self, X: Tall) -> FloatMatrix:
-        """Return a tall array as NumPy."""
-        return np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
+    def to_host(self, value: Any) -> Any:
+        """Bring a tall array or a column to the host as NumPy, a half affinity as CSR."""
+        if hasattr(value, "host"):
+            return value.host()
+        return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
     @_verb
-    def first_equal(self, X: Tall) -> IntVector:
-        """Index of the first row equal to each row."""
+    def column(self, values: Any) -> Column:
+        """Bring one number a row to the device, in float64; a float stays one."""
+        return self._place().column(values)
+
+    @_verb
+    def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
+        """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
+        place = self._place()
         if issparse(X):
-            return equal_rows.first_equal(X)
-        return cast(IntVector, self._rows_module().first_equal(self._place(), X))
+            rows, totals = equal_rows.distinct(X, self.to_host(weights))
+            return rows, place.column(totals)
+        from adaam.engines.gpu import equal_rows as device_rows
+
+        return device_rows.distinct(place, X, place.column(weights))
 
     @_verb
-    def row_norms(self, X: Tall) -> FloatVector:
+    def row_norms(self, X: Tall) -> Column:
         """Euclidean length of each row, in float64 and safe from overflow."""
-        return cast(FloatVector, self._rows_module().row_norms(self._place(), X))
+        return self._rows_module().row_norms(self._place(), X)
 
     @_verb
-    def cross(self, A: Tall, B: Tall, weights: FloatVector | None = None) -> FloatMatrix:
+    def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
+        """Return the sum over rows of weight * x, in float64."""
+        place = self._place()
+        return cast(FloatVector, self._rows_module().weighted_sum(place, X, place.column(weights)))
+
+    @_verb
+    def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
         """Return the sum over rows of weight * a b', in float64."""
-        return cast(FloatMatrix, self._rows_module().cross(self._place(), A, B, weights))
+        place = self._place()
+        return cast(FloatMatrix, self._rows_module().cross(place, A, B, place.column(weights)))
 
     @_verb
-    def scatter(self, X: Tall, scale: FloatVector, mean: FloatVector, weights: FloatVector) -> FloatMatrix:
+    def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
-        return cast(FloatMatrix, self._rows_module().scatter(self._place(), X, scale, mean, weights))
+        place = self._place()
+        columns = place.column(scale), mean, place.column(weights)
+        return cast(FloatMatrix, self._rows_module().scatter(place, X, *columns))
 
     @_verb
-    def row_scatter(self, X: Tall, scale: FloatVector, mean: FloatVector) -> FloatMatrix:
+    def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
         """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
-        return cast(FloatMatrix, self._rows_module().row_scatter(self._place(), X, scale, mean))
+        place = self._place()
+        return cast(FloatMatrix, self._rows_module().row_scatter(place, X, place.column(scale), mean))
 
     @_verb
-    def project(self, X: Tall, scale: FloatVector, mean: FloatVector, components: FloatMatrix) -> Tall:
+    def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
 
         Many float32 rows stay float32 where the fused kernels take them on: errors of single entries then average out,
@@ -177,11 +198,11 @@ class GPUEngine:
         place = self._place()
         many = X.dtype == np.float32 and X.shape[0] >= FAST_ROWS and self._fused(place)
         dtype = X.dtype if many else np.result_type(X.dtype, components.dtype)
-        return self._rows_module().project(place, X, scale, mean, components, np.dtype(dtype))
+        return self._rows_module().project(place, X, place.column(scale), mean, components, np.dtype(dtype))
 
     @_verb
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest others of each row, or of chosen rows, nearest first."""
+        """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the host."""
         from adaam.engines.gpu import neighbors
 
         place = self._place()
@@ -191,17 +212,41 @@ class GPUEngine:
         return self.to_host(found[0].int()), self.to_host(found[1])
 
     @_verb
-    def reverse_entries(self, starts: IntVector, indices: IntVector) -> IntVector:
-        """Position of entry (j, i) for each entry (i, j); -1 where there is none."""
-        widest = int(np.diff(starts).max(initial=0))
-        if widest > MAX_SCANNED or len(indices) >= np.iinfo(np.int32).max:
-            return reverse_entries(starts, indices)
-        return cast(IntVector, self._rows_module().reverse_entries(self._place(), starts, indices, widest))
+    def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
+        """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the device."""
+        from adaam.engines.gpu import neighbors
+        from adaam.engines.gpu.neighborhoods import neighborhoods
+
+        place, rows = self._place(), self._dense(X)
+        tolerance = self.row_norms(X).square().mean().sqrt() * tie_tolerance(1.0, X.dtype)
+
+        def search(width: int, chosen: Any) -> Any:
+            return neighbors.neighbors(place, rows, width, chosen, fused=self._fused(place))
+
+        return neighborhoods(search, place.column(weights), X.shape[0], n_neighbors, tolerance)
 
     @_verb
-    def sparse_gram(self, weights: Sparse, X: Tall) -> FloatMatrix:
-        """Return X' W X for a sparse W, in float64; rows of W X are summed in X's precision."""
-        return cast(FloatMatrix, self._rows_module().sparse_gram(self._place(), weights, self._dense(X)))
+    def asgraph(self, graph: NeighborGraph) -> Graph:
+        """Copy a host graph to the device."""
+        from adaam.engines.gpu.graph import on_device
+
+        return on_device(self._place(), graph)
+
+    @_verb
+    def sparse_gram(self, entries: Sparse | Any, X: Tall) -> FloatMatrix:
+        """Return X' H X for a sparse H, in float64; rows of H X are summed in X's precision."""
+        from adaam.engines.gpu import sparse
+
+        place = self._place()
+        half = sparse.on_device(place, entries) if issparse(entries) else entries
+        return sparse.sparse_gram(place, half, self._dense(X))
+
+    @_verb
+    def half_degrees(self, half: Sparse | Any) -> Column:
+        """Row sums of H + H'."""
+        from adaam.engines.gpu import sparse
+
+        return (sparse.on_device(self._place(), half) if issparse(half) else half).degrees()
 
     @_verb
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
@@ -213,14 +258,14 @@ class GPUEngine:
         return self.to_host(values), self.to_host(vectors)
 
     @_verb
-    def cut(self, P: Tall, t: float, weights: FloatVector, diagonal: FloatVector) -> float:
+    def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
         """Return the t-th largest magnitude of PP', counted with multiplicity."""
         from adaam.engines.gpu import cut
 
-        return float(cut.exact_cut(self._pairs(P, weights), t, self._place().vector(diagonal)))
+        return float(cut.exact_cut(self._pairs(P, weights), t, self._vector(diagonal, P)))
 
     @_verb
-    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: FloatVector) -> tuple[FloatMatrix, FloatVector]:
+    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, Column]:
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
         from adaam.engines.gpu import fused, products
 
@@ -229,10 +274,10 @@ class GPUEngine:
             gram, degrees = fused.pruned_gram(pairs, threshold, rows)
         else:
             gram, degrees = products.pruned_gram(self._tile_pairs(P, weights), threshold, rows)
-        return self.to_host(gram), self.to_host(degrees)
+        return self.to_host(gram), degrees
 
     @_verb
-    def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: FloatVector) -> Clusters:
+    def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia, all run as one batch.
 
         Rows enter in the order of their coordinates, copies side by side, and runs go on until no label changes: so
@@ -242,18 +287,18 @@ class GPUEngine:
 
     @_verb
     def kmeans_rounds(
-        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: FloatVector
+        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
     ) -> list[Clusters]:
         """Return what `kmeans` gives for each seed; as many rounds as memory allows run as one batch."""
         from adaam.engines.gpu import kmeans
 
         place, rows = self._place(), self._dense(Z)
-        present = np.flatnonzero(weights)
+        counts = self._vector(weights, Z)
+        present = _torch().nonzero(counts)[:, 0]
         if len(present) < n_clusters:
             raise ValueError(f"n_clusters={n_clusters} exceeds the {len(present)} rows of positive weight.")
-        chosen = place.vector(present, _torch().int64)
-        chosen = chosen[kmeans.coordinate_order(rows[chosen])]
-        multiplicities = place.vector(weights)[chosen]
+        chosen = present[kmeans.coordinate_order(rows[present])]
+        multiplicities = counts[chosen]
         # Distances of all rows to the candidates of a start: about sixteen numbers of 8 bytes for each.
         together = max(1, self.tile_bytes // (128 * n_init * len(present)))
         found: list[Clusters] = []
@@ -271,7 +316,8 @@ class GPUEngine:
         from adaam.engines.gpu import kmeans
 
         place, rows = self._place(), self._dense(Z)
-        return self.to_host(kmeans.nearest(place, rows, place.vector(centers, rows.dtype)[None])[:, 0].contiguous())
+        labels = kmeans.nearest(place, rows, place.vector(centers, rows.dtype)[None])[:, 0]
+        return cast(IntVector, self.to_host(labels.contiguous()))
 
     def _place(self) -> Any:
         """Return the device, resolved: the engine that was asked for is the one that runs."""
@@ -297,26 +343,33 @@ class GPUEngine:
 
         return self.precision == "fast" and fused.available(place.device)
 
-    def _pairs(self, P: Tall, weights: FloatVector) -> Any:
+    def _pairs(self, P: Tall, weights: Column) -> Any:
         """Entries of PP': from the fused kernels where they apply, else from tiles."""
         from adaam.engines.gpu import fused
 
         place = self._place()
         if P.dtype == np.float32 and self._fused(place):
-            pairs = fused.fused_pairs(self._dense(P), self._multiplicities(weights))
+            pairs = fused.fused_pairs(self._dense(P), self._multiplicities(weights, P))
             if pairs is not None:
                 return pairs
         return self._tile_pairs(P, weights)
 
-    def _tile_pairs(self, P: Tall, weights: FloatVector) -> Any:
+    def _tile_pairs(self, P: Tall, weights: Column) -> Any:
         from adaam.engines.gpu import products
 
         tile_rows = max(64, int(np.sqrt(self.tile_bytes / P.dtype.itemsize)) // 64 * 64)
-        return products.TilePairs(self._dense(P), self._multiplicities(weights), tile_rows)
+        return products.TilePairs(self._dense(P), self._multiplicities(weights, P), tile_rows)
 
-    def _multiplicities(self, weights: FloatVector) -> Any:
+    def _multiplicities(self, weights: Column, P: Tall) -> Any:
         """Weights on the device, None where all are 1."""
-        return None if np.all(weights == 1.0) else self._place().vector(weights)
+        return None if isinstance(weights, float) and weights == 1.0 else self._vector(weights, P)
+
+    def _vector(self, column: Column, X: Tall) -> Any:
+        """Column as a tensor, also where all rows of X have the same number."""
+        place = self._place()
+        if isinstance(column, float):
+            return _torch().full((X.shape[0],), column, dtype=_torch().float64, device=place.device)
+        return place.column(column)
 
     def _rows_module(self) -> Any:
         _torch()
