@@ -225,9 +225,9 @@ def check(bench):
                 squares = gpu_cut._squares(fused.P)
                 level = np.float32(cut / fused.unit)
                 tally = fused.count(float(level), float(level))
-                tally = gpu_cut._with_diagonal(tally, squares, diagonal, level, level)
+                tally = gpu_cut._with_diagonal(tally, squares, diagonal, float(level), float(level))
                 again = gpu_cut.exact_cut(fused, t, diagonal)
-                passed = tally.above < t <= tally.above + tally.inside and cut == again
+                passed = bool(tally.above < t <= tally.above + tally.inside) and cut == again
                 label = f"n={n} r={r} weighted={weighted} share={share}"
                 bench.expect("check", f"cut is the t-th magnitude, {label}", passed and abs(cut - exact) < 1e-5 * exact,
                              relative_to_float64=abs(cut - exact) / exact)  # fmt: skip
@@ -235,7 +235,9 @@ def check(bench):
                 _, kept = gpu_fused.row_sums(fused, threshold)
                 unweighted = gpu_fused.fused_pairs(P, None)
                 counted = unweighted.count(float(np.float32(threshold / fused.unit)), 3e38).inside / 2
-                bench.expect("check", f"pruning keeps what counting counts, {label}", kept == int(counted), kept=kept)
+                bench.expect(
+                    "check", f"pruning keeps what counting counts, {label}", int(kept) == int(counted), kept=int(kept)
+                )
                 expected = PrunedExpectation(P, w, X, threshold)
                 for shape in CONFIGURATIONS if (n, share) == (5000, 0.04) else CONFIGURATIONS[:1]:
                     try:
@@ -317,9 +319,7 @@ def kernels(bench):
     engine, place = bench.engine(), gpu_rows.Place(bench.device, 1 << 28)
     zeros = np.zeros(d)
     rows = engine.asarray(gpu_rows.DeviceRows(device_rows))
-    bench.timed(
-        "kernels", "scatter (float64)", lambda: engine.scatter(rows, 1.0, zeros, 1.0), 2.0 * n * d * d, "fp64"
-    )
+    bench.timed("kernels", "scatter (float64)", lambda: engine.scatter(rows, 1.0, zeros, 1.0), 2.0 * n * d * d, "fp64")
     bench.timed("kernels", "row_norms", lambda: engine.row_norms(rows), bytes_=4.0 * n * d)
     bench.timed("kernels", "distinct", lambda: engine.distinct(rows, 1.0), bytes_=4.0 * n * d)
     for size in (d, 330):

@@ -1,5 +1,6 @@
 """Launching the fused kernels: padded half-precision copies, grids that fill the chip, sums put together."""
 
+import math
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.functional import pad
 
-from adaam.engines.gpu.cut import Tally, bins_per_unit
+from adaam.engines.gpu.cut import Entries, Tally, bins_per_unit
 
 MAX_SPLIT_COLUMNS = 256  # three columns for each of P; wider tiles do not fit beside the others
 MAX_MAGNITUDE_RATIO = 2.0**28  # kept entries between largest and smallest that half precision holds at full precision
@@ -41,6 +42,7 @@ class FusedPairs:
     right: torch.Tensor  # (padded n, K): hi, lo, hi
     padded_weights: torch.Tensor
     unit: float
+    largest_square: float  # bound on the magnitude of all entries, in the unit
 
     @property
     def scale(self) -> float:
@@ -56,7 +58,7 @@ class FusedPairs:
         return self._pass(low, high, n_bins, 0)
 
     def collect(self, low: float, high: float, capacity: int) -> Tally:
-        """Count entries against [low, high] and write out those inside, unless they are too many."""
+        """Count entries against [low, high] and write out those inside, as far as there is room for them."""
         return self._pass(low, high, 0, capacity)
 
     def _pass(self, low: float, high: float, n_bins: int, capacity: int) -> Tally:
@@ -97,14 +99,12 @@ class FusedPairs:
             BN=BN,
             num_warps=8,
         )
-        tally = Tally(2.0 * float(above.sum()), 2.0 * float(inside.sum()))
+        tally = Tally(2.0 * above.sum().to(torch.float64), 2.0 * inside.sum().to(torch.float64))
         if n_bins:
             return tally._replace(bins=2.0 * bins.to(torch.float64))
-        held = int(cursor) if capacity else 0
-        if not capacity or held > capacity:
+        if not capacity:
             return tally
-        kept = shares[:held] if weighted else shares.expand(held)
-        return tally._replace(values=values[:held], shares=2.0 * kept)
+        return tally._replace(entries=Entries(values, 2.0 * shares.expand(capacity), cursor[0]))
 
 
 def fused_pairs(P: torch.Tensor, weights: torch.Tensor | None) -> FusedPairs | None:
@@ -112,7 +112,7 @@ def fused_pairs(P: torch.Tensor, weights: torch.Tensor | None) -> FusedPairs | N
     from adaam.engines.gpu.kernels import BM
 
     n, r = P.shape
-    largest = float(P.abs().max())
+    largest, longest = torch.stack([P.abs().max(), torch.linalg.vector_norm(P, dim=1).max()]).tolist()
     K = max(32, 1 << (3 * r - 1).bit_length())
     if K > MAX_SPLIT_COLUMNS or not 0 < largest < 2.0**100:
         return None
@@ -126,13 +126,19 @@ def fused_pairs(P: torch.Tensor, weights: torch.Tensor | None) -> FusedPairs | N
     right = pad(torch.cat([hi, lo, hi], dim=1), shape)
     ones = torch.ones(1, dtype=torch.float64, device=P.device)
     return FusedPairs(
-        scaled, weights, left, right, ones if weights is None else pad(weights, (0, padded - n)), scale**-2
+        scaled,
+        weights,
+        left,
+        right,
+        ones if weights is None else pad(weights, (0, padded - n)),
+        unit=scale**-2,
+        largest_square=max((longest * scale) ** 2 * 1.001, 1e-30),
     )
 
 
 def holds_range(pairs: FusedPairs, threshold: float) -> bool:
     """Whether half precision holds every kept entry."""
-    return threshold > 0 and _largest_square(pairs) * pairs.unit <= threshold * MAX_MAGNITUDE_RATIO
+    return threshold > 0 and pairs.largest_square * pairs.unit <= threshold * MAX_MAGNITUDE_RATIO
 
 
 def pruned_gram(
@@ -151,7 +157,7 @@ def pruned_gram(
     n_rows, K = pairs.left.shape
     weighted = X if pairs.weights is None else X * pairs.weights[:, None].to(X.dtype)
     rows, x_scale = half_rows(weighted, n_rows, settings.DC, 2.0**10)
-    shrink = power_of_two(2.0**15 / _largest_square(pairs))
+    shrink = power_of_two(2.0**15 / pairs.largest_square)
     stride = rows.shape[1]
     tall = max(BM, STRIP_BYTES // (4 * stride) // BM * BM)
     half = torch.zeros((d, d), dtype=torch.float64, device=X.device)
@@ -186,8 +192,8 @@ def pruned_gram(
     return half + half.T, degrees[:n]
 
 
-def row_sums(pairs: FusedPairs, threshold: float) -> tuple[torch.Tensor, int]:
-    """WSw of the padded rows, and the number of entries kept right of the diagonal."""
+def row_sums(pairs: FusedPairs, threshold: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """WSw of the padded rows, and the number of entries kept right of the diagonal, both on the device."""
     from adaam.engines.gpu.kernels import BM, BN, column_sum_kernel, row_sum_kernel
 
     weighted = pairs.weights is not None
@@ -201,7 +207,7 @@ def row_sums(pairs: FusedPairs, threshold: float) -> tuple[torch.Tensor, int]:
     row_sum_kernel[(n_rows // BM,)](*inputs, along, counts, limit, n_rows // BN, **shapes)
     column_sum_kernel[(n_rows // BN,)](*inputs, down, limit, n_rows // BN, **shapes)
     total = (along.to(torch.float64) + down) * pairs.unit
-    return (total * pairs.padded_weights if weighted else total), int(counts.sum())
+    return (total * pairs.padded_weights if weighted else total), counts.sum()
 
 
 def half_rows(X: torch.Tensor, n_rows: int, width: int, largest: float) -> tuple[torch.Tensor, float]:
@@ -215,12 +221,7 @@ def half_rows(X: torch.Tensor, n_rows: int, width: int, largest: float) -> tuple
 
 def power_of_two(number: float) -> float:
     """Largest power of two up to a positive number."""
-    return float(2.0 ** torch.tensor(number, dtype=torch.float64).log2().floor().item())
-
-
-def _largest_square(pairs: FusedPairs) -> float:
-    """Bound on the magnitude of all entries, in the pairs' unit."""
-    return max(float(torch.linalg.vector_norm(pairs.P, dim=1).max()) ** 2 * 1.001, 1e-30)
+    return 2.0 ** math.floor(math.log2(number))
 
 
 def _scaled(threshold: float, pairs: FusedPairs) -> float:

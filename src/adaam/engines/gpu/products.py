@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from adaam.engines.blocks import row_blocks
-from adaam.engines.gpu.cut import Tally, bin_of
+from adaam.engines.gpu.cut import Entries, Tally, bin_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,9 @@ class TilePairs:
         return self._pass(low, high, add)._replace(bins=bins)
 
     def collect(self, low: float, high: float, capacity: int) -> Tally:
-        """Count entries against [low, high] and write out those inside, unless they are too many."""
-        parts: list[tuple[torch.Tensor, torch.Tensor]] = []
+        """Count entries against [low, high] and write out those inside, as far as there is room for them."""
+        empty = torch.zeros(0, dtype=self.P.dtype, device=self.P.device)
+        parts = [(empty, empty.to(torch.float64))]
         n_held = 0
 
         def add(values: torch.Tensor, shares: torch.Tensor) -> None:
@@ -51,9 +52,8 @@ class TilePairs:
                 parts.append((values, shares))
 
         tally = self._pass(low, high, add)
-        if n_held > capacity:
-            return tally
-        return tally._replace(values=torch.cat([v for v, _ in parts]), shares=torch.cat([s for _, s in parts]))
+        values, shares = (torch.cat(part) for part in zip(*parts, strict=True))
+        return tally._replace(entries=Entries(values, shares, torch.full_like(tally.above, n_held)))
 
     def _pass(self, low: float, high: float, add: Callable[[torch.Tensor, torch.Tensor], None]) -> Tally:
         above = torch.zeros((), dtype=torch.float64, device=self.P.device)
@@ -67,7 +67,7 @@ class TilePairs:
                 shares *= self.weights[rows][row] * self.weights[columns][column]
             inside += shares.sum()
             add(tile[row, column], shares)
-        return Tally(float(above), float(inside))
+        return Tally(above, inside)
 
     def _total(self, chosen: torch.Tensor, rows: slice, columns: slice) -> torch.Tensor:
         """Multiplicity of the chosen entries of a tile, both directions."""
@@ -84,7 +84,7 @@ def pruned_gram(pairs: TilePairs, threshold: float, X: torch.Tensor) -> tuple[to
     degrees = torch.zeros(n, dtype=torch.float64, device=X.device)
     product: torch.Tensor | None = None
     for rows, columns, tile in pairs.tiles():
-        tile[tile.abs() < threshold] = 0.0
+        tile.masked_fill_(tile.abs() < threshold, 0.0)
         part = tile @ (X[columns] * w[columns, None])
         product = part if product is None else product + part
         degrees[rows] += tile @ w[columns]
