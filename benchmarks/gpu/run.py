@@ -23,8 +23,9 @@ from scipy.linalg import eigh, subspace_angles
 from sklearn.metrics import adjusted_rand_score
 
 from adaam import AdaAM, AdaAMClustering
-from adaam.engines import CPUEngine, GPUEngine
+from adaam.engines import CPUEngine, FittedHeat, GPUEngine
 from adaam.engines.gpu import cut as gpu_cut
+from adaam.engines.gpu import engine as gpu_engine
 from adaam.engines.gpu import fused as gpu_fused
 from adaam.engines.gpu import neighbors as gpu_neighbors
 from adaam.engines.gpu import products as gpu_products
@@ -117,8 +118,9 @@ class Bench:
 class TimedEngine:
     """An engine whose verbs are timed one by one, with the device idle before and after each; so are its graphs."""
 
-    def __init__(self, engine, bench, spent=None):
-        self.engine, self.bench, self.spent, self.shapes = engine, bench, {} if spent is None else spent, []
+    def __init__(self, engine, bench, spent=None, calls=None):
+        self.engine, self.bench, self.shapes = engine, bench, []
+        self.spent, self.calls = ({} if spent is None else spent), ({} if calls is None else calls)
 
     def __getattr__(self, name):
         value = getattr(self.engine, name)
@@ -131,9 +133,12 @@ class TimedEngine:
             out = value(*args, **kwargs)
             self.bench.sync()
             self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - start
+            self.calls[name] = self.calls.get(name, 0) + 1
             if name == "project":
                 self.shapes.append(tuple(out.shape))
-            return TimedEngine(out, self.bench, self.spent) if name in ("neighbor_graph", "asgraph") else out
+            return (
+                TimedEngine(out, self.bench, self.spent, self.calls) if name in ("neighbor_graph", "asgraph") else out
+            )
 
         return run
 
@@ -332,6 +337,14 @@ def kernels(bench):
 
     Z, cuts = prepared(bench, device_rows)
     Y, dz = Z.tensor, Z.shape[1]
+    graph = engine.neighbor_graph(Z, 13, 1.0)
+    heat = FittedHeat(graph.mean_distance(1.0), 1)
+    half = graph.heat_half(heat, 1.0)
+    bench.timed("kernels", "graph of 13 neighbours, ties shared", lambda: engine.neighbor_graph(Z, 13, 1.0))
+    bench.timed("kernels", "its pieces", graph.piece_sizes)
+    bench.timed("kernels", "its heat weights", lambda: graph.heat_half(heat, 1.0))
+    bench.timed("kernels", "their degrees", lambda: engine.half_degrees(half))
+    bench.timed("kernels", "their Gram matrix", lambda: engine.sparse_gram(half, Z))
     bench.record("kernels", "prepared rows", n=n, d=dz, dtype=str(Y.dtype))
     bench.timed("kernels", "cross X'X (float64)", lambda: engine.cross(Z, Z), 2.0 * n * dz * dz, "fp64")
     k = 15  # 13 neighbours and two more, as a fit asks for
@@ -346,7 +359,16 @@ def kernels(bench):
     if not gpu_fused.available(bench.device):
         return
     if Y.dtype == torch.float32:
-        _, _, proven = gpu_neighbors._fused(place, Y, k)
+        ids, _, proven = gpu_neighbors._fused(place, Y, k)
+        width = min(k + gpu_neighbors.SPARE, n - 1)
+        near = torch.rand((n, gpu_neighbors.CAPACITY), device=bench.device)
+        bench.timed("kernels", "neighbours, smallest of the candidates",
+                    lambda: torch.topk(near, width + 1, dim=1, largest=False), bytes_=4.0 * near.numel())  # fmt: skip
+        candidates = torch.cat([ids, ids[:, : width - k]], dim=1)
+        everyone = torch.arange(n, device=bench.device)
+        bench.timed("kernels", "neighbours, candidates measured",
+                    lambda: gpu_neighbors._measured(place, Y, everyone, candidates, k), bytes_=4.0 * candidates.numel() * dz)  # fmt: skip
+        del near
         half, _ = gpu_fused.half_rows(Y, -(-n // 128) * 128, 64, 2.0**10)
         squares = torch.full((len(half),), torch.inf, device=bench.device)
         squares[:n] = half[:n].float().square().sum(dim=1)
@@ -367,6 +389,14 @@ def kernels(bench):
         bench.timed(
             "kernels", f"cut, stage {stage}", lambda f=fused, t=t: gpu_cut.exact_cut(f, t, diagonal), **per_entry, K=K
         )
+        bench.timed("kernels", f"the guess of it, stage {stage}",
+                    lambda f=fused, t=t: gpu_cut._guess(f, gpu_cut._squares(f.P), diagonal, t).tolist())  # fmt: skip
+        usual = gpu_cut.MAX_COLLECTED, gpu_cut.SAMPLED_PAIRS
+        for collected, sampled in ((1 << 22, 1 << 22), (1 << 23, 1 << 22), (1 << 24, 1 << 20)):
+            gpu_cut.MAX_COLLECTED, gpu_cut.SAMPLED_PAIRS = collected, sampled
+            bench.timed("kernels", f"cut, {collected} collected, {sampled} sampled at most, stage {stage}",
+                        lambda f=fused, t=t: gpu_cut.exact_cut(f, t, diagonal))  # fmt: skip
+        gpu_cut.MAX_COLLECTED, gpu_cut.SAMPLED_PAIRS = usual
         bench.timed("kernels", f"count pass, stage {stage}", lambda f=fused: f.count(level, level), **per_entry)
         bench.timed(
             "kernels", f"bin pass, stage {stage}", lambda f=fused: f.bin(level * 0.99, level * 1.01, 4096), **per_entry
@@ -415,8 +445,47 @@ def fit_by_verb(bench, stage, X):
     total = time.perf_counter() - start
     spent = dict(sorted(timed.spent.items(), key=lambda pair: -pair[1]))
     bench.record(stage, "of which by verb", **spent, rest_on_host=total - sum(spent.values()), total=total,
-                 projected=str(timed.shapes))  # fmt: skip
+                 projected=str(timed.shapes), calls=str(timed.calls))  # fmt: skip
     return model, total
+
+
+def crossings(bench, X):
+    """Count the copies between host and device in one fit, and the waits of the host that PyTorch can tell of."""
+    if not bench.cuda:
+        return
+    engine = bench.engine()
+    torch.cuda.set_sync_debug_mode("warn")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        AdaAM(10, engine=engine).fit(X)
+    torch.cuda.set_sync_debug_mode("default")
+    waits = sum("synchroniz" in str(one.message).lower() for one in told)
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        AdaAM(10, engine=engine).fit(X)
+        bench.sync()
+    times = {}
+    for event in profile.key_averages():
+        spent = getattr(event, "self_device_time_total", 0.0) or getattr(event, "self_cuda_time_total", 0.0)
+        if spent > 0:
+            times[event.key] = (spent * 1e-6, event.count)
+    copies = {key: count for key, (_, count) in times.items() if "Memcpy" in key}
+    on_device = {key: pair for key, pair in times.items() if not key.startswith("aten::")}
+    bench.record("mnist", "waits and copies of one fit", waits=waits, copies=str(copies),
+                 device_busy=sum(seconds for seconds, _ in on_device.values()))  # fmt: skip
+    for key, (seconds, count) in sorted(on_device.items(), key=lambda item: -item[1][0])[:25]:
+        print(f"    {seconds * 1e3:8.3f} ms  {count:5d} x  {key[:110]}", flush=True)
+
+
+def eigenproblems(bench, X):
+    """Whole fits with eigenproblems below a size solved on the host, the others on the device."""
+    usual = gpu_engine.DEVICE_EIGH_SIZE
+    model = AdaAM(10, engine=bench.engine())
+    for size in (usual, 512, 4096):
+        gpu_engine.DEVICE_EIGH_SIZE = size
+        middle, low, high = bench.seconds(lambda: model.fit(X), repeats=7, warm=1)
+        bench.record("mnist", f"fit, eigenproblems below {size} on the host", seconds=middle, min_s=low, max_s=high)
+    gpu_engine.DEVICE_EIGH_SIZE = usual
 
 
 def host_profile(bench, X):
@@ -435,9 +504,13 @@ def host_profile(bench, X):
 def mnist(bench):
     X, y = bench.load("mnist")
     X = torch.tensor(X, device=bench.device)
-    model = timed_fit(bench, "mnist", X, 9)
+    model = timed_fit(bench, "mnist", X, 11)
     fit_by_verb(bench, "mnist", X)
     host_profile(bench, X)
+    crossings(bench, X)
+    eigenproblems(bench, X)
+    middle, low, high = bench.seconds(lambda: model.fit(X), repeats=15, warm=2)
+    bench.record("mnist", "fit, a second loop", seconds=middle, min_s=low, max_s=high)
     Z = model.transform(X)
     bench.timed("mnist", "transform", lambda: model.transform(X), bytes_=4.0 * X.numel())
     engine = bench.engine()

@@ -478,6 +478,78 @@ def test_tensors_come_back_as_tensors(dtype):
 
 
 @needs_torch
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tensors_of_pairs_and_mapped_rows_come_back_as_tensors(dtype):
+    X = cloud(120, dtype=dtype)
+    model = AdaAM(3, engine=GPUEngine(device="cpu")).fit(torch.tensor(X))
+    on_host = AdaAM(3).fit(X)
+    pairs = np.stack([X[:50], X[50:100]], axis=1)
+    distances = model.pair_distance(torch.tensor(pairs))
+    assert isinstance(distances, torch.Tensor)
+    assert distances.dtype == {np.float32: torch.float32, np.float64: torch.float64}[dtype]
+    np.testing.assert_allclose(distances, on_host.pair_distance(pairs), rtol=RTOL[dtype] * 1e3)
+    assert isinstance(model.pair_distance(pairs), np.ndarray)
+    Z = model.transform(torch.tensor(X))
+    back = model.inverse_transform(Z)
+    assert isinstance(back, torch.Tensor)
+    assert back.dtype == Z.dtype
+    np.testing.assert_allclose(back, on_host.inverse_transform(on_host.transform(X)), atol=RTOL[dtype] * 1e4)
+    assert isinstance(model.inverse_transform(np.asarray(Z)), np.ndarray)
+    with pytest.raises(ValueError, match="3 components"):
+        model.inverse_transform(Z[:, :2])
+    with pytest.raises(ValueError, match=r"must be \(n_pairs, 2, 9\)"):
+        model.pair_distance(torch.tensor(X))
+
+
+@needs_torch
+@pytest.mark.parametrize("kind", [torch.float64, torch.float32, torch.int64] if torch else [])
+def test_weights_may_be_a_tensor(kind):
+    X, weights = cloud(80), multiset(80)
+    weights[::9] = 0.0
+    engine = GPUEngine(device="cpu")
+    given = torch.tensor(weights).to(kind)
+    found = AdaAMClustering(3, learner=AdaAM(3, engine=engine)).fit(torch.tensor(X), sample_weight=given)
+    expected = AdaAMClustering(3, learner=AdaAM(3)).fit(X, sample_weight=weights)
+    angle = subspace_angles(found.components_.T, expected.components_.T).max()
+    assert angle < 1e-9
+    assert adjusted_rand_score(found.labels_, expected.labels_) == 1.0
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (lambda: torch.ones(7), "sample_weight has shape"),
+        (lambda: -torch.ones(50), "cannot count fewer than 0"),
+        (lambda: torch.zeros(50), "zero for every row"),
+        (lambda: torch.full((50,), torch.nan), "NaN or infinity"),
+    ],
+)
+def test_bad_tensors_of_weights_are_refused_with_a_reason(weights, message):
+    with pytest.raises(ValueError, match=message):
+        AdaAM(2, engine=GPUEngine(device="cpu")).fit(torch.tensor(cloud(50)), sample_weight=weights())
+
+
+@needs_torch
+@pytest.mark.parametrize("case", ["plain", "weighted", "tied", "disconnected", "linear"])
+@pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
+def test_nothing_of_the_size_of_the_rows_leaves_the_device_in_a_fit(case):
+    """Before, 12 vectors or graphs of n numbers went to the host, 17 came back, and the host waited 64 times."""
+    from crossings import counted_crossings
+
+    X = cloud(400) @ cloud(9, 9, seed=1)
+    X = {"tied": np.round(X[:, :4]), "disconnected": np.where(np.arange(400)[:, None] < 90, X + 500, X)}.get(case, X)
+    weights = torch.tensor(multiset(400)) if case == "weighted" else None
+    model = AdaAM(4, engine=GPUEngine(device="cpu"), preparation="linear" if case == "linear" else "unit")
+    rows = torch.tensor(X)
+    with counted_crossings() as seen:
+        model.fit(rows, sample_weight=weights)
+    assert max(seen.to_host + seen.from_host) < 200, "d x d is 81 numbers at most, a row block has 400"
+    # Sums of d x d numbers, a few single ones, and 6 looks for each of two cuts; more where rows are weighed or tied.
+    assert seen.waits <= (32 if case in ("plain", "linear", "disconnected") else 60)
+
+
+@needs_torch
 @pytest.mark.parametrize(
     ("X", "message"),
     [

@@ -52,14 +52,17 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
-            Least-squares preimages.
+            Least-squares preimages; a tensor where Z is one that the engine takes.
         """
         check_is_fitted(self)
-        Z = np.asarray(Z, dtype=self.components_.dtype)
+        engine = self._engine()
+        rows = engine.check_rows(Z, 1) if engine.accepts(Z) else np.asarray(Z, dtype=self.components_.dtype)
         n_components = len(self.components_)
-        if Z.ndim != 2 or Z.shape[1] != n_components:
-            raise ValueError(f"Z has shape {Z.shape}, but the map has {n_components} components.")
-        return np.asarray(Z @ np.linalg.pinv(self.components_).T + self.mean_)
+        if len(rows.shape) != 2 or rows.shape[1] != n_components:
+            raise ValueError(f"Z has shape {tuple(rows.shape)}, but the map has {n_components} components.")
+        spread = engine.project(rows, 1.0, np.zeros(n_components), np.linalg.pinv(self.components_))
+        X: FloatMatrix = engine.like(spread, Z) + engine.like(self.mean_, Z)
+        return X
 
     def pair_distance(self, pairs: Any) -> FloatVector:
         """Learned distance within each pair.
@@ -72,16 +75,17 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Returns
         -------
         distances : ndarray of shape (n_pairs,)
-            Euclidean distances after `transform`.
+            Euclidean distances after `transform`; a tensor where `pairs` is one that the engine takes.
         """
         check_is_fitted(self)
-        pairs = np.asarray(pairs)
-        if pairs.ndim != 3 or pairs.shape[1] != 2:
-            raise ValueError(f"pairs has shape {pairs.shape}; it must be (n_pairs, 2, {self.n_features_in_}).")
         engine = self._engine()
+        pairs = pairs if engine.accepts(pairs) else np.asarray(pairs)
+        if pairs.ndim != 3 or pairs.shape[1] != 2:
+            raise ValueError(f"pairs has shape {tuple(pairs.shape)}; it must be (n_pairs, 2, {self.n_features_in_}).")
         rows = self._rows(pairs.reshape(-1, pairs.shape[2]), reset=False)
-        Z = engine.to_host(self._map().apply(rows, engine))
-        return np.asarray(np.linalg.norm(Z[::2] - Z[1::2], axis=1))
+        Z = engine.like(self._map().apply(rows, engine), pairs)
+        distances: FloatVector = ((Z[::2] - Z[1::2]) ** 2).sum(axis=1) ** 0.5
+        return distances
 
     def get_metric(self) -> Mahalanobis:
         """Return the learned distance as a function of two vectors, for estimators that take a `metric`."""
