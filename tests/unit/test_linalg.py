@@ -4,7 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import eigh
 
-from adaam.linalg import left_vector_map, range_eigenpairs, row_signs, smallest_eigenpairs, whitening
+from adaam.linalg import (
+    left_vector_map,
+    range_eigenpairs,
+    row_signs,
+    smallest_eigenpairs,
+    whitening,
+    whitening_of_range,
+)
 
 
 def random_pencil(rng, d, n=200, weights=None):
@@ -79,6 +86,7 @@ def test_left_vector_map_gives_left_singular_vectors(rng):
 
 def test_another_solver_is_the_one_that_runs(rng):
     A, B, _ = random_pencil(rng, 5)
+    B[0] = B[:, 0] = 0.0  # a direction without variance, so that the range must be looked for
     sizes = []
 
     def noted(M):
@@ -88,7 +96,7 @@ def test_another_solver_is_the_one_that_runs(rng):
     found, expected = smallest_eigenpairs(A, B, 2, 200, eigh=noted), smallest_eigenpairs(A, B, 2, 200)
     np.testing.assert_allclose(found.values, expected.values, rtol=1e-10)
     left_vector_map(B, 2, 200, noted)
-    assert sizes == [5, 5, 5]
+    assert sizes == [5, 4, 5]
 
 
 def test_whitening_spans_the_range_and_whitens_it(rng):
@@ -100,3 +108,30 @@ def test_whitening_spans_the_range_and_whitens_it(rng):
 def test_row_signs_make_the_largest_entry_positive():
     components = np.array([[1.0, -3.0], [2.0, 0.5], [0.0, 0.0]])
     np.testing.assert_array_equal(row_signs(components), [-1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("condition", [1.0, 1e4, 1e7, 1e10, 1e13, np.inf])
+def test_whitening_spans_the_range_by_either_way(condition, rng):
+    d = 12
+    Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
+    values = np.geomspace(1.0, 1.0 / condition, d) if np.isfinite(condition) else np.append(np.ones(d - 2), [0.0, 0.0])
+    B = Q * values @ Q.T
+    W = whitening_of_range(B, 100)
+    rank = np.count_nonzero(values > 1e-12)
+    assert W.shape == (d, rank)
+    error = np.abs(W.T @ B @ W - np.eye(rank)).max()
+    assert error < 1e-14 * d / values[values > 1e-12].min()
+    # W W' is the inverse of B on its range, whatever the order of columns.
+    expected = whitening(B, 100)
+    reference = expected @ expected.T
+    scale = np.abs(reference).max()
+    np.testing.assert_allclose(W @ W.T / scale, reference / scale, atol=1e-14 * d / values[values > 1e-12].min())
+
+
+def test_a_well_conditioned_matrix_is_whitened_without_its_eigenpairs(rng):
+    def never(_):
+        raise AssertionError("no eigenproblem is needed")
+
+    X = rng.standard_normal((50, 6))
+    W = whitening_of_range(X.T @ X, 50, never)
+    np.testing.assert_allclose(W.T @ X.T @ X @ W, np.eye(6), atol=1e-13)
