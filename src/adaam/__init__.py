@@ -11,7 +11,7 @@ from adaam.affinity import (
     KNNAffinity,
 )
 from adaam.engines import CPUEngine, GPUEngine
-from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering
+from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering, PreparedMetric
 from adaam.graph import DisconnectedGraphWarning
 from adaam.prepare import Preparation, ZeroRowWarning
 from adaam.storage import ModelFileError, load, save
@@ -34,6 +34,7 @@ __all__ = [
     "KNNAffinity",
     "ModelFileError",
     "Preparation",
+    "PreparedMetric",
     "ZeroRowWarning",
     "__version__",
     "load",

@@ -20,6 +20,7 @@ Tall: TypeAlias = Any
 Column: TypeAlias = Any
 
 RowScaling = Literal["unit", "none"]
+ColumnUnits = Literal["none", "standard"]
 ColumnScaling = Literal["unit", "orthonormal"]
 DiagonalRule = Literal["keep", "drop"]
 Constraint = Literal["gram", "degrees"]

@@ -5,16 +5,19 @@ from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
+from scipy.sparse import csr_array, diags_array, issparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.base import BaseEstimator
 
-from adaam._typing import Column, FloatMatrix, FloatVector, RowScaling, Tall
+from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
 from adaam.engines import CPUEngine, Engine
 from adaam.engines.columns import spread, total
 from adaam.linalg import Eigenpairs, range_eigenpairs
 
 # Past this many rows and columns the whole spectrum is out of reach, and the caller must say how much of it to keep.
 FULL_SPECTRUM_LIMIT = 12_000
+# Up to so many columns the scatter matrix is made for its diagonal, since it is exact far from the origin.
+SCATTER_COLUMNS = 4096
 
 
 class ZeroRowWarning(UserWarning):
@@ -31,6 +34,9 @@ class Preparation(BaseEstimator):
     keep : float or int, default=0.99
         Leading principal components to keep: a share of the variance in (0, 1], or a number of components.
         1.0 removes nothing but the null space.
+    column_scaling : {"none", "standard"}, default="none"
+        "standard" divides each column by its standard deviation first, for columns of unlike units; it goes with
+        row_scaling="none" alone. Constant columns stay as they are.
 
     Examples
     --------
@@ -39,9 +45,20 @@ class Preparation(BaseEstimator):
     AdaAM(n_clusters=3, preparation=Preparation(keep=0.95, row_scaling='none'))
     """
 
-    def __init__(self, row_scaling: RowScaling = "unit", keep: float = 0.99) -> None:
+    def __init__(
+        self, row_scaling: RowScaling = "unit", keep: float = 0.99, column_scaling: ColumnUnits = "none"
+    ) -> None:
         self.row_scaling = row_scaling
         self.keep = keep
+        self.column_scaling = column_scaling
+
+
+PREPARATIONS = {
+    "unit": Preparation(row_scaling="unit", keep=0.99),
+    "linear": Preparation(row_scaling="none", keep=0.98),
+    "center": Preparation(row_scaling="none", keep=1.0),
+    "standard": Preparation(row_scaling="none", keep=1.0, column_scaling="standard"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +68,11 @@ class LinearMap:
     components: FloatMatrix  # (m, d)
     mean: FloatVector  # (d,)
     row_scaling: RowScaling
+    column_units: FloatVector | float = 1.0  # what columns were divided by; components hold it already
 
     def then(self, coefficients: FloatMatrix) -> "LinearMap":
         """Follow this map by another of shape (m', m), folded into one."""
-        return LinearMap(coefficients @ self.components, self.mean, self.row_scaling)
+        return LinearMap(coefficients @ self.components, self.mean, self.row_scaling, self.column_units)
 
     def apply(self, X: Tall, engine: Engine) -> Tall:
         """Map rows."""
@@ -85,6 +103,8 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
     ValueError
         If all prepared rows are equal, so that there is nothing to learn.
     """
+    if settings.column_scaling == "standard":
+        return _standardised(X, weights, settings, engine)
     n, d = X.shape
     scale: Column = 1.0
     if settings.row_scaling == "unit":
@@ -107,6 +127,30 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
             )
         )
     return LinearMap(pairs.vectors.T, mean, settings.row_scaling)
+
+
+def _standardised(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
+    """Preparation of rows whose columns are brought to standard deviation 1; the map takes rows as they are."""
+    deviations = np.sqrt(column_variances(X, weights, engine))
+    units = np.where(deviations > 0, deviations, 1.0)
+    scaled = X @ diags_array(1.0 / units) if issparse(X) else engine.to_host(X) / units.astype(X.dtype)
+    scaled = engine.asarray(csr_array(scaled) if issparse(X) else scaled)
+    plain = fit_preparation(scaled, weights, Preparation(settings.row_scaling, settings.keep), engine)
+    return LinearMap(plain.components / units, plain.mean * units, plain.row_scaling, units)
+
+
+def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
+    """Variance of each column, zero where it is no more than rounding."""
+    n, d = X.shape
+    size = total(weights, n)
+    mean = engine.weighted_sum(X, weights) / size
+    if d <= SCATTER_COLUMNS:
+        variances = np.diag(engine.scatter(X, 1.0, mean, weights)) / size
+    else:
+        squares = X.multiply(X) if issparse(X) else engine.asarray(np.square(engine.to_host(X)))
+        variances = engine.weighted_sum(squares, weights) / size - mean**2
+    noise = (np.abs(mean) * np.finfo(X.dtype).eps * 8) ** 2
+    return np.where(variances > noise, variances, 0.0)
 
 
 def _principal_pairs(

@@ -7,5 +7,6 @@ from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.lpp import LPP
 from adaam.estimators.lsc import LSC
 from adaam.estimators.pcan import PCAN
+from adaam.estimators.prepared import PreparedMetric
 
-__all__ = ["CAN", "LPP", "LSC", "PCAN", "AdaAM", "AdaAMClustering", "LinearMetric"]
+__all__ = ["CAN", "LPP", "LSC", "PCAN", "AdaAM", "AdaAMClustering", "LinearMetric", "PreparedMetric"]

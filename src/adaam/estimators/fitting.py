@@ -11,15 +11,9 @@ from adaam.engines import Engine, Graph
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.graph import given_graph, neighbor_graph, warn_if_disconnected
 from adaam.linalg import row_signs
-from adaam.prepare import LinearMap, Preparation, fit_preparation
+from adaam.prepare import PREPARATIONS, LinearMap, Preparation, fit_preparation
 from adaam.projection import Projection
 from adaam.sample import Sample
-
-PREPARATIONS = {
-    "unit": Preparation(row_scaling="unit", keep=0.99),
-    "linear": Preparation(row_scaling="none", keep=0.98),
-    "center": Preparation(row_scaling="none", keep=1.0),
-}
 
 
 def resolve_preparation(preparation: Any) -> Preparation:
@@ -27,9 +21,15 @@ def resolve_preparation(preparation: Any) -> Preparation:
     if isinstance(preparation, str):
         return PREPARATIONS[check_word("preparation", preparation, tuple(PREPARATIONS))]
     settings: Preparation = check_kind(
-        "preparation", preparation, Preparation, "'unit', 'linear', 'center' or a Preparation"
+        "preparation", preparation, Preparation, "'unit', 'linear', 'center', 'standard' or a Preparation"
     )
     check_word("row_scaling", settings.row_scaling, ("unit", "none"))
+    check_word("column_scaling", settings.column_scaling, ("none", "standard"))
+    if settings.column_scaling == "standard" and settings.row_scaling == "unit":
+        raise ValueError(
+            "column_scaling='standard' goes with row_scaling='none' alone, since rows are scaled first. "
+            "Standardise X beforehand to have both."
+        )
     if isinstance(settings.keep, int | np.integer):
         check_whole("keep", settings.keep)
     else:
@@ -110,7 +110,8 @@ def store(model: LinearMetric, prepared: LinearMap, projection: Projection, samp
         return (prepared.then(coefficients).components * signs).astype(X.dtype)
 
     model.components_ = folded(projection.components)
-    model.covariance_ = folded(projection.components @ moments)
+    # Covariances are with the features as they are: twice the units that the folded components were divided by.
+    model.covariance_ = folded(projection.components @ moments) * np.square(prepared.column_units).astype(X.dtype)
     model.mean_ = prepared.mean.astype(X.dtype)
     model.eigenvalues_ = projection.eigenvalues
     model.n_components_ = len(projection.components)
