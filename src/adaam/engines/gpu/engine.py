@@ -138,6 +138,8 @@ class GPUEngine:
 
     def to_host(self, value: Any) -> Any:
         """Bring a tall array or a column to the host as NumPy, a half affinity as CSR."""
+        if issparse(value):
+            return value
         if hasattr(value, "host"):
             return value.host()
         return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
