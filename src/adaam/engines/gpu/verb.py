@@ -1,4 +1,4 @@
-"""How a verb of the GPU engine runs: on its device, in full precision, and with a word on memory where that runs out."""
+"""How a verb of the GPU engine runs: on its device, in full precision, with a word on memory where that runs out."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
