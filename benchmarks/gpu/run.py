@@ -454,11 +454,13 @@ def crossings(bench, X):
     if not bench.cuda:
         return
     engine = bench.engine()
-    torch.cuda.set_sync_debug_mode("warn")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        AdaAM(10, engine=engine).fit(X)
-    torch.cuda.set_sync_debug_mode("default")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            AdaAM(10, engine=engine).fit(X)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
     waits = sum("synchroniz" in str(one.message).lower() for one in told)
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
@@ -507,7 +509,10 @@ def mnist(bench):
     model = timed_fit(bench, "mnist", X, 11)
     fit_by_verb(bench, "mnist", X)
     host_profile(bench, X)
-    crossings(bench, X)
+    try:
+        crossings(bench, X)
+    except Exception as error:  # a profiler that cannot run here must not cost the times
+        bench.record("mnist", "waits and copies cannot be counted", reason=str(error)[:200])
     eigenproblems(bench, X)
     middle, low, high = bench.seconds(lambda: model.fit(X), repeats=15, warm=2)
     bench.record("mnist", "fit, a second loop", seconds=middle, min_s=low, max_s=high)

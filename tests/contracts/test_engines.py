@@ -16,9 +16,22 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics import adjusted_rand_score
+from sklearn.neighbors import NearestNeighbors
 
 import oracles
-from adaam import AdaAM, AdaAMClustering, HeatKernel, load, save
+from adaam import (
+    LPP,
+    AdaAM,
+    AdaAMClustering,
+    ConsensusAffinity,
+    DisconnectedGraphWarning,
+    DominantAffinity,
+    ForestAffinity,
+    HeatKernel,
+    KNNAffinity,
+    load,
+    save,
+)
 from adaam.affinity import heat_affinity
 from adaam.engines import CPUEngine, GPUEngine, resolve_engine
 from adaam.graph import given_graph
@@ -528,6 +541,59 @@ def test_weights_may_be_a_tensor(kind):
 def test_bad_tensors_of_weights_are_refused_with_a_reason(weights, message):
     with pytest.raises(ValueError, match=message):
         AdaAM(2, engine=GPUEngine(device="cpu")).fit(torch.tensor(cloud(50)), sample_weight=weights())
+
+
+LEARNERS = {
+    "knn": KNNAffinity(4),
+    "self-tuning": KNNAffinity(4, heat=HeatKernel(1.0, "self-tuning", 2)),
+    "consensus": ConsensusAffinity(5),
+    "dominant": DominantAffinity(5),
+    "forest": ForestAffinity(5, n_trees=20, random_state=0),
+}
+
+
+@needs_torch
+@pytest.mark.parametrize("name", list(LEARNERS))
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_learner_finds_the_same_map_on_a_device(name, weighted):
+    """Learners that work on the host ask for the graph; none reads a device tensor as if it were there."""
+    from crossings import counted_crossings
+
+    X = np.concatenate([cloud(90), cloud(90)[:15]])
+    weights = multiset(105) if weighted else None
+    expected = LPP(3, affinity=LEARNERS[name]).fit(X, sample_weight=weights)
+    rows, given = torch.tensor(X), torch.tensor(weights) if weighted else None
+    with counted_crossings():
+        found = LPP(3, affinity=LEARNERS[name], engine=GPUEngine(device="cpu")).fit(rows, sample_weight=given)
+    assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-8
+
+
+@needs_torch
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
+def test_a_graph_and_an_affinity_of_the_callers_serve_on_a_device(weighted):
+    from crossings import counted_crossings
+
+    X, engine = cloud(90), GPUEngine(device="cpu")
+    weights = multiset(90) if weighted else None
+    distances, indices = NearestNeighbors(n_neighbors=4).fit(X).kneighbors()
+    expected = AdaAM(3).fit(X, sample_weight=weights, neighbors=(indices, distances))
+    rows, given = torch.tensor(X), torch.tensor(weights) if weighted else None
+    with counted_crossings():
+        found = AdaAM(3, engine=engine).fit(rows, sample_weight=given, neighbors=(indices, distances))
+    assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-8
+    A = csr_array(cdist(X, X) < 2.5, dtype=np.float64)
+    expected = LPP(3).fit(X, affinity=A)
+    with counted_crossings():
+        found = LPP(3, engine=engine).fit(rows, affinity=A)
+    assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-8
+
+
+def test_a_graph_in_pieces_is_told_by_every_engine(engine):
+    X = np.concatenate([cloud(20), cloud(13, seed=1) + 50])
+    with pytest.warns(DisconnectedGraphWarning, match="2 pieces of 20, 13 distinct rows"):
+        AdaAM(2, n_neighbors=6, preparation="center", engine=engine).fit(X)
 
 
 @needs_torch
