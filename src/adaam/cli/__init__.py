@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adaam._version import __version__
-from adaam.cli import commands, reproduce
+from adaam.cli import commands, datasets, reproduce
 
 EXAMPLES = """examples:
   adaam cluster digits --clusters 10 --plot digits.png
@@ -54,6 +54,7 @@ def build_parser() -> ArgumentParser:
     command.add_argument("-o", "--output", metavar="FILE", default="-", help="mapped rows (default: CSV on stdout)")
 
     reproduce.add_commands(subparsers)
+    datasets.add_command(subparsers)
     return parser
 
 

@@ -1,13 +1,13 @@
-"""The commands around the paper's evaluation: reproduce, report, datasets."""
+"""The commands around the paper's evaluation: reproduce and report."""
 
-import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
 from adaam.bench.data_files import DataFileError
-from adaam.bench.datasets import DATASETS, find_files, sizes
+from adaam.bench.datasets import find_files, sizes
 from adaam.bench.methods import METHODS
+from adaam.bench.places import data_folder
 from adaam.bench.plan import Plan, PlanError, read_plan
 from adaam.bench.records import RecordsError, RecordsFile, missing, read_records
 from adaam.bench.session import Outcome, describe_failures, run_tasks
@@ -46,10 +46,6 @@ def add_commands(subparsers: Any) -> None:
     command.set_defaults(run=report)
     command.add_argument("records", metavar="RECORDS", help="a records file (.jsonl, .jsonl.gz) or a results folder")
     command.add_argument("--out", metavar="FOLDER", help="where to write (default: the folder of the records)")
-
-    command = subparsers.add_parser("datasets", help="list the data sets, where they are found and how to obtain them")
-    command.set_defaults(run=datasets)
-    command.add_argument("--data", metavar="FOLDER", help="folder to look in (default: $ADAAM_DATA)")
 
 
 def reproduce(arguments: Namespace) -> None:
@@ -92,36 +88,6 @@ def report(arguments: Namespace) -> None:
     out = Path(arguments.out) if arguments.out else source.parent
     out.mkdir(parents=True, exist_ok=True)
     write_report(reading.records, out)
-
-
-def datasets(arguments: Namespace) -> None:
-    """List the data sets."""
-    folder = data_folder(arguments.data)
-    for each in DATASETS.values():
-        try:
-            paths = find_files(each.name, folder)
-            here = "embedded" if not paths else f"here: {', '.join(map(str, paths))}"
-        except DataFileError:
-            here = "not here" if folder else "no data folder given"
-        print(f"{each.name}: {each.n} images of {each.image_shape[0]}x{each.image_shape[1]}, {each.c} classes ({here})")
-        print(f"  found:  {each.found}")
-        print(f"  obtain: {each.obtain}")
-        print(f"  terms:  {each.terms}")
-        if each.note:
-            print(f"  note:   {each.note}")
-    print("Files may be .npz (X, y, image_shape), .mat (fea, gnd) or, for mnist, IDX. Nothing is downloaded by adaam.")
-
-
-def data_folder(given: str | None) -> Path | None:
-    """Return the folder that the option or the environment names."""
-    named = given or os.environ.get("ADAAM_DATA")
-    if not named:
-        return None
-    folder = Path(named)
-    if not folder.is_dir():
-        where = "--data" if given else "ADAAM_DATA"
-        raise DataFileError(f"{where}={named}: is not a folder. Name one that holds the data sets.")
-    return folder
 
 
 def chosen_plan(arguments: Namespace, folder: Path | None) -> Plan:
