@@ -11,6 +11,7 @@ from adaam.bench.places import data_folder
 from adaam.bench.plan import Plan, PlanError, read_plan
 from adaam.bench.records import RecordsError, RecordsFile, missing, read_records
 from adaam.bench.session import Outcome, describe_failures, run_tasks
+from adaam.bench.skips import runnable, skip_records
 from adaam.cli.commands import say
 from adaam.files import atomic_file
 from adaam.report.charts import all_charts, write_chart
@@ -63,8 +64,14 @@ def reproduce(arguments: Namespace) -> None:
         if records.torn_bytes:
             say(f"{records.path}: {records.torn_bytes} bytes of a record cut short were dropped; it will be run again.")
         cases = plan.cases(sizes(plan.datasets))
-        tasks = missing(cases, records.records)
-        say(f"{plan.title}: {len(cases)} cases, {len(cases) - len(tasks)} of them done before.")
+        ready, left_out = runnable(cases)
+        for reason in dict.fromkeys(reason for _, reason in left_out):
+            say(f"left out: {reason}")
+        if not ready:
+            raise PlanError("no case of the plan can be run here.")
+        records.append(skip_records(left_out, records.records))
+        tasks = missing(ready, records.records)
+        say(f"{plan.title}: {len(ready)} cases, {len(ready) - len(tasks)} of them done before.")
         try:
             outcome = run_tasks(tasks, records, folder, n_jobs=arguments.jobs)
         except KeyboardInterrupt:
