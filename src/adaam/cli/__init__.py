@@ -15,6 +15,7 @@ EXAMPLES = """examples:
   adaam cluster rows.csv --clusters 5 -o labels.csv
   adaam fit rows.npy --clusters 5 -o metric.adaam
   adaam transform metric.adaam new_rows.npy -o mapped.npy
+  adaam datasets --fetch mnist usps umist
   adaam reproduce
 """
 

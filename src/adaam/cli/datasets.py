@@ -13,6 +13,7 @@ from adaam.bench.openml import SERVER, SOURCES, fetch
 from adaam.bench.places import data_folder, fetch_folder
 from adaam.bench.session import duration
 from adaam.cli.commands import say
+from adaam.progress import ChangingLine
 
 MEGABYTE = 1e6
 PART_OF = {"mnist10k": "mnist"}
@@ -98,11 +99,10 @@ def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> No
 
 
 class Progress:
-    """How far a file has come: one line that changes on a terminal, a line for each tenth elsewhere."""
+    """How far a file has come: at every moment on a terminal, a line for each tenth elsewhere."""
 
     def __init__(self, name: str, stream: IO[str]) -> None:
-        self._name, self._stream = name, stream
-        self._changes, self._open = stream.isatty(), False
+        self._name, self._line = name, ChangingLine(stream)
         self._start, self._told, self._tenth = monotonic(), 0.0, -1
         self._first: int | None = None
 
@@ -111,15 +111,11 @@ class Progress:
         now = monotonic()
         if self._first is None:
             self._start, self._first = now, n_bytes
-        if self._changes and now - self._told < 0.1 and n_bytes != total:
-            return
         tenth = 10 * n_bytes // total if total else int(n_bytes / MEGABYTE) // 10
-        if not self._changes and tenth == self._tenth:
-            return
-        self._told, self._tenth = now, tenth
-        text = f"{self._name}: {self._line(n_bytes - self._first, n_bytes, total, now - self._start)}"
-        self._open = self._changes
-        self._write(f"\r\x1b[K{text}" if self._changes else f"{text}\n")
+        due = now - self._told >= 0.1 or n_bytes == total if self._line.changes else tenth != self._tenth
+        if due:
+            self._told, self._tenth = now, tenth
+            self._line.show(f"{self._name}: {come(n_bytes, total, n_bytes - self._first, now - self._start)}")
 
     def say(self, text: str) -> None:
         """Show a line of its own."""
@@ -128,21 +124,20 @@ class Progress:
 
     def end(self) -> None:
         """Leave the line."""
-        if self._open:
-            self._open = False
-            self._write("\n")
+        self._line.end()
 
-    def _line(self, n_new: int, n_bytes: int, total: int | None, seconds: float) -> str:
-        come = f"{n_bytes / MEGABYTE:.1f}" + (f" of {total / MEGABYTE:.1f} MB" if total else " MB")
-        if not n_new or seconds <= 0:
-            return come
-        rate = n_new / seconds
-        left = f", about {duration((total - n_bytes) / rate)} left" if total else ""
-        return f"{come}, {rate / MEGABYTE:.1f} MB/s{left}"
 
-    def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except (OSError, ValueError):
-            self._changes = False  # nobody is watching any more; the work goes on
+def come(n_bytes: int, total: int | None, n_new: int, seconds: float) -> str:
+    """Return how far a file has come, how fast, and how long the rest will take.
+
+    Examples
+    --------
+    >>> come(30_000_000, 90_000_000, 20_000_000, 10.0)
+    '30.0 of 90.0 MB, 2.0 MB/s, about 30 s left'
+    """
+    shown = f"{n_bytes / MEGABYTE:.1f}" + (f" of {total / MEGABYTE:.1f} MB" if total else " MB")
+    if not n_new or seconds <= 0:
+        return shown
+    rate = n_new / seconds
+    left = f", about {duration((total - n_bytes) / rate)} left" if total else ""
+    return f"{shown}, {rate / MEGABYTE:.1f} MB/s{left}"
