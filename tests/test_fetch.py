@@ -207,7 +207,7 @@ def test_a_file_put_there_by_hand_needs_no_network(home, server):
     (home / "data" / "usps.arff").write_bytes(USPS)
     said = []
     fetch("usps", home / "data", dataclasses.replace(QUICK, say=said.append), server.url)
-    assert "read without its checksum" in said[-1]
+    assert any("read without its checksum" in line for line in said)
     assert load_data("usps", home / "data").X.shape == (9298, 256)
 
 

@@ -41,7 +41,7 @@ class Network:
     timeout_s: float = TIMEOUT_S
     waits_s: tuple[float, ...] = WAITS_S
     max_bytes: int = MAX_BYTES
-    say: Say = lambda _: None  # what is told about attempts that failed
+    say: Say = lambda _: None  # attempts that failed, and steps that take a while
     tell: Tell = lambda *_: None  # how far a file has come
 
 

@@ -99,6 +99,7 @@ def fetch(name: str, folder: Path, network: Network, server: str = SERVER) -> Pa
         if not arff.is_file():
             raise DownloadError(f"{name}: {error} {by_hand(name, arff)}") from error
         network.say(f"{name}: OpenML does not answer; {arff} is read without its checksum")
+    network.say(f"{name}: has come; its {arff.stat().st_size / 1e6:.0f} MB of text are read and kept as {target.name}")
     _convert(name, arff, target, description)
     arff.unlink()
     return target
