@@ -386,7 +386,7 @@ def test_an_interrupt_waits_until_a_write_is_done():
         (["reproduce", "--rounds", "0"], "--rounds 0 is too small"),
         (["reproduce", "--jobs", "0"], "--jobs 0 is too small"),
         (["reproduce", "--plan", "paper"], "none of the plan's data sets is at hand"),
-        (["reproduce", "--plan", "paper", "--datasets", "usps"], "usps: no folder to look in"),
+        (["reproduce", "--plan", "paper", "--datasets", "usps"], "To obtain it: adaam datasets --fetch usps"),
         (["report", "nowhere"], "nowhere: no such file"),
         (["report", "."], "no such file. Give a records file"),
     ],

@@ -1,16 +1,17 @@
-"""The commands around the paper's evaluation: reproduce, report, datasets."""
+"""The commands around the paper's evaluation: reproduce and report."""
 
-import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
 from adaam.bench.data_files import DataFileError
-from adaam.bench.datasets import DATASETS, find_files, sizes
+from adaam.bench.datasets import find_files, sizes
 from adaam.bench.methods import METHODS
+from adaam.bench.places import data_folder
 from adaam.bench.plan import Plan, PlanError, read_plan
 from adaam.bench.records import RecordsError, RecordsFile, missing, read_records
 from adaam.bench.session import Outcome, describe_failures, run_tasks
+from adaam.bench.skips import runnable, skip_records
 from adaam.cli.commands import say
 from adaam.files import atomic_file
 from adaam.report.charts import all_charts, write_chart
@@ -47,10 +48,6 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument("records", metavar="RECORDS", help="a records file (.jsonl, .jsonl.gz) or a results folder")
     command.add_argument("--out", metavar="FOLDER", help="where to write (default: the folder of the records)")
 
-    command = subparsers.add_parser("datasets", help="list the data sets, where they are found and how to obtain them")
-    command.set_defaults(run=datasets)
-    command.add_argument("--data", metavar="FOLDER", help="folder to look in (default: $ADAAM_DATA)")
-
 
 def reproduce(arguments: Namespace) -> None:
     """Run a plan's missing cases and write what its records show."""
@@ -67,8 +64,14 @@ def reproduce(arguments: Namespace) -> None:
         if records.torn_bytes:
             say(f"{records.path}: {records.torn_bytes} bytes of a record cut short were dropped; it will be run again.")
         cases = plan.cases(sizes(plan.datasets))
-        tasks = missing(cases, records.records)
-        say(f"{plan.title}: {len(cases)} cases, {len(cases) - len(tasks)} of them done before.")
+        ready, left_out = runnable(cases)
+        for reason in dict.fromkeys(reason for _, reason in left_out):
+            say(f"left out: {reason}")
+        if not ready:
+            raise PlanError("no case of the plan can be run here.")
+        records.append(skip_records(left_out, records.records))
+        tasks = missing(ready, records.records)
+        say(f"{plan.title}: {len(ready)} cases, {len(ready) - len(tasks)} of them done before.")
         try:
             outcome = run_tasks(tasks, records, folder, n_jobs=arguments.jobs)
         except KeyboardInterrupt:
@@ -92,36 +95,6 @@ def report(arguments: Namespace) -> None:
     out = Path(arguments.out) if arguments.out else source.parent
     out.mkdir(parents=True, exist_ok=True)
     write_report(reading.records, out)
-
-
-def datasets(arguments: Namespace) -> None:
-    """List the data sets."""
-    folder = data_folder(arguments.data)
-    for each in DATASETS.values():
-        try:
-            paths = find_files(each.name, folder)
-            here = "embedded" if not paths else f"here: {', '.join(map(str, paths))}"
-        except DataFileError:
-            here = "not here" if folder else "no data folder given"
-        print(f"{each.name}: {each.n} images of {each.image_shape[0]}x{each.image_shape[1]}, {each.c} classes ({here})")
-        print(f"  found:  {each.found}")
-        print(f"  obtain: {each.obtain}")
-        print(f"  terms:  {each.terms}")
-        if each.note:
-            print(f"  note:   {each.note}")
-    print("Files may be .npz (X, y, image_shape), .mat (fea, gnd) or, for mnist, IDX. Nothing is downloaded by adaam.")
-
-
-def data_folder(given: str | None) -> Path | None:
-    """Return the folder that the option or the environment names."""
-    named = given or os.environ.get("ADAAM_DATA")
-    if not named:
-        return None
-    folder = Path(named)
-    if not folder.is_dir():
-        where = "--data" if given else "ADAAM_DATA"
-        raise DataFileError(f"{where}={named}: is not a folder. Name one that holds the data sets.")
-    return folder
 
 
 def chosen_plan(arguments: Namespace, folder: Path | None) -> Plan:
