@@ -59,7 +59,7 @@ class Overview:
             gaps = [own - paper for own, paper in known]
             told.append(
                 f"Against the paper's own figures for AdaAM: {np.mean(gaps):+.1f} points on average, "
-                f"at most {max(map(abs, gaps)):.1f} apart."
+                f"at most {max(map(abs, gaps)):.1f} apart.".replace("-", "−")
             )
         return tuple(told)
 
@@ -88,15 +88,21 @@ def _standing(group: Sequence[Summary]) -> Standing:
 
 def _alone(each: Standing) -> str:
     own = f"On {each.title}, AdaAM reaches {each.ours.average if each.ours else 0:.1f} %"
-    return f"{own}, the best of all methods run." if each.is_won else f"{own}; the best, {_score(each.best)}."
+    if each.is_won:
+        return f"{own}, the best of all methods run."
+    return f"{own}; the best is {each.best.name} with {each.best.average:.1f} %."
 
 
 def _counted(ours: Sequence[Standing]) -> str:
     won = [each.title for each in ours if each.is_won]
-    lost = [f"{each.title}: {_score(each.best)}" for each in ours if not each.is_won]
-    told = f"AdaAM has the best average of all methods on {len(won)} of {len(ours)} data sets"
+    told = f"AdaAM is the best of all methods on {len(won) or 'none'} of the {len(ours)} data sets"
     told += f" ({', '.join(won)})." if won else "."
-    return f"{told} Ahead of it on {'; '.join(lost)}." if lost else told
+    ahead: dict[str, list[str]] = {}
+    for each in ours:
+        if not each.is_won:
+            ahead.setdefault(each.best.name, []).append(f"{each.title} ({each.best.average:.1f} %)")
+    places = [f"{name} on {', '.join(where)}" for name, where in ahead.items()]
+    return f"{told} Ahead of it: {'; '.join(places)}." if places else told
 
 
 def _against(ours: Sequence[Standing], name: str) -> list[str]:
@@ -114,7 +120,3 @@ def _against(ours: Sequence[Standing], name: str) -> list[str]:
     if where:
         return [f"It beats {name}{where}; {abs(np.mean(gaps)):.1f} points {word}{average}."]
     return [f"That is {abs(np.mean(gaps)):.1f} points {word} than {name} on the rows themselves."]
-
-
-def _score(score: Score) -> str:
-    return f"{score.name} with {score.average:.1f} %"

@@ -6,7 +6,7 @@ from typing import Any
 
 from adaam.bench.datasets import title_of
 from adaam.bench.records import identity
-from adaam.report.summary import Record, Setting, method_title, row_order
+from adaam.report.summary import Record, Setting, method_title, setting_order
 from adaam.report.tables import Cell, Table
 
 UNKNOWN = "not recorded"
@@ -65,12 +65,8 @@ def cases_table(records: Sequence[Record]) -> Table:
         elif kind in ("score", "histogram"):
             setting = Setting(*(record[name] for name in Setting.__dataclass_fields__))
             groups.setdefault((kind, setting), {})[identity(record)] = (max(number, 1), record)
-    rows = [
-        _row(kind, setting, list(found.values()))
-        for (kind, setting), found in sorted(
-            groups.items(), key=lambda group: (group[0][1].dataset, *row_order(*_names(group[0][1])), str(group[0]))
-        )
-    ]
+    ordered = sorted(groups.items(), key=lambda group: (*setting_order(group[0][1]), group[0][0]))
+    rows = [_row(kind, setting, list(found.values())) for (kind, setting), found in ordered]
     columns = ("data set", "method", "preparation", "shows", "rows", "k", "passes", "rounds", "seeds", "starts", "acc")
     notes = (
         "A round depends on its seed alone. starts: k-means++ runs a round, of which the one of least inertia counts. "
@@ -110,7 +106,3 @@ def _shown(kind: str, setting: Setting) -> str:
     if setting.n_rows is not None:
         return "Fig. 3"
     return "Fig. 1a" if setting.n_iter > 1 else "Fig. 2"
-
-
-def _names(setting: Setting) -> tuple[str, str]:
-    return setting.method, setting.preparation

@@ -165,7 +165,7 @@ const Charts = (() => {
       const shares = counts.map((row) => { const sum = row.reduce((a, b) => a + b, 0) || 1; return row.map((count) => (100 * count) / sum); });
       const side = Math.min(width, 620);
       const hasRoom = (side - 70) / c >= 24;
-      const ends = Theme.current() === "dark" ? ["#1a1d24", "#1c4a72", "#7dbdf5"] : ["#ffffff", "#8ebfe6", "#00467a"];
+      const ends = Theme.current() === "dark" ? ["#1a1d24", "#1c4a72", "#2f7fc4"] : ["#ffffff", "#8ebfe6", "#00467a"];
       return {
         traces: [{
           type: "heatmap", z: shares, x: names, y: names, customdata: counts, text: counts.map((row) => row.map((count) => count || "")), texttemplate: hasRoom ? "%{text}" : "",

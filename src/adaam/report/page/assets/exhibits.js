@@ -113,7 +113,7 @@ const Exhibits = (() => {
       this.ring = make("div", { class: "ring", "aria-hidden": "true" });
       this.stage = make("div", {
         class: "stage", tabindex: "0", role: "application", "aria-label": `Scatter of ${data.title}. Arrow keys move from row to row, Enter shows its neighbours.`,
-        onkeydown: (event) => this.key(event), onmouseleave: () => { tip.hidden = true; },
+        onkeydown: (event) => this.key(event), onpointermove: (event) => { this.pointer = event.pointerType; }, onmouseleave: () => { tip.hidden = true; },
       }, this.plot, this.ring);
       this.inspector = make("div", { class: "inspector" });
       this.live = make("p", { class: "sr", "aria-live": "polite" });
@@ -179,7 +179,7 @@ const Exhibits = (() => {
       this.plot.on("plotly_hover", ({ points, event }) => {
         const place = points[0].customdata;
         this.select(place);
-        if (!Charts.isTouch() && event) this.showTip(place, event);
+        if (this.pointer !== "touch" && event) this.showTip(place, event);
       });
       this.plot.on("plotly_unhover", () => { tip.hidden = true; });
       this.plot.on("plotly_click", ({ points }) => { this.select(points[0].customdata); this.neighbors(); });
@@ -289,7 +289,7 @@ const Exhibits = (() => {
         part.append(make("p", { class: "hint" }, "Each component is a weighted sum of features; blue counts against, brown for."), this.weightsPlot);
         return part;
       }
-      const grid = make("div", { class: "grid" });
+      const grid = make("div", { class: data.components.count > 12 ? "grid" : "grid few" });
       for (let place = 0; place < data.components.count; place += 1) {
         const canvas = make("canvas", { role: "img", "aria-label": `component ${place + 1} of ${data.title}` });
         this.cut(canvas, this.components, data.components.columns, place);
