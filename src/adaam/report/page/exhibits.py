@@ -12,6 +12,7 @@ from adaam.report.page.provenance import facts_of
 
 N_QUERIES = 5  # rows whose neighbours are shown before any is chosen
 N_CONFUSIONS = 3
+FACTS = ("adaam", "commit", "started", "machine", "libraries")
 
 
 def payload(exhibit: Exhibit) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def payload(exhibit: Exhibit) -> dict[str, Any]:
         "title": title_of(about["dataset"]),
         "about": {name: about[name] for name in ("n", "d", "c", "k", "is_image", "seed", "n_starts")},
         "scores": {name: round(100 * about[name], 2) for name in ("acc", "nmi", "ari")},
-        "facts": facts_of(about["session"]),
+        "facts": [fact for fact in facts_of(about["session"]) if fact[0] in FACTS],
         "rows": exhibit.rows.tolist(),
         "classes": exhibit.classes.tolist(),
         "clusters": exhibit.clusters.tolist(),

@@ -42,7 +42,7 @@ def facts_of(head: Record) -> tuple[tuple[str, str], ...]:
     versions = dict(head.get("versions") or {})
     machine = ", ".join(str(head[name]) for name in ("machine", "system") if head.get(name))
     jobs = f"{head.get('jobs')} at a time, threads: {head.get('threads', 'default')}" if head.get("jobs") else UNKNOWN
-    libraries = ", ".join(f"{name} {value}" for name, value in versions.items() if name != "adaam")
+    libraries = ", ".join(f"{name} {value}" for name, value in sorted(versions.items()) if name != "adaam")
     return (
         ("command", str(head.get("command") or UNKNOWN)),
         ("started", str(head.get("started") or UNKNOWN)),

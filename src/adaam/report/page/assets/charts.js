@@ -85,12 +85,13 @@ const Charts = (() => {
         });
         if (panel.mark) {
           const [at, words] = panel.mark;
+          const side = at > Math.max(...panel.series[0].x) / 2 ? "right" : "left";
           result.shapes.push({
             type: "line", xref: `x${id}`, yref: `y${id} domain`, x0: at, x1: at, y0: 0, y1: 1,
             line: { color: style("--wrong"), width: 2, dash: "dot" },
           });
           result.annotations.push({
-            text: escapeHtml(words), xref: `x${id}`, yref: `y${id} domain`, x: at, y: 0.96, xanchor: "left", xshift: 6,
+            text: escapeHtml(words), xref: `x${id}`, yref: `y${id} domain`, x: at, y: 0.96, xanchor: side, xshift: side === "left" ? 6 : -6,
             showarrow: false, font: { color: style("--wrong") },
           });
         }

@@ -126,7 +126,8 @@ const Exhibits = (() => {
           pick("Colour by", "colouring", [["classes", "class"], ["clusters", "cluster"], ["errors", "right or wrong"]]),
           make("label", {}, "Highlight ", highlight)),
         make("div", { class: "split" }, this.stage, this.inspector), this.live,
-        make("p", { class: "notes" }, "Learned metric: the plane in which the cluster centres spread most. Raw: the two leading principal components of the rows as they are. Clusters carry the number and colour of the class they are matched to."));
+        make("p", { class: "notes" }, "Learned metric: the plane in which the cluster centres spread most. Raw: the two leading principal components of the rows as they are. Clusters carry the number and colour of the class they are matched to."),
+        make("p", { class: "notes" }, `How it was made: ${data.facts.map(([name, value]) => `${name} ${value}`).join("; ")}.`));
     }
 
     groups() {
