@@ -281,6 +281,17 @@ def test_colours_spaces_and_highlights_can_be_chosen(page, folder):
     )
 
 
+def test_components_are_drawn_as_images_of_patterns_or_weights(page, folder):
+    from adaam.report.page.png import diverging_palette, signed_bytes
+
+    exhibit = read_exhibit(folder / "exhibits", "tiny")
+    open_set(page, TINY)
+    for value, images in (("patterns", exhibit.patterns), ("components", exhibit.components)):
+        click(page, f"#set-2 button[data-value={value}]")
+        _, pixels = shown(page, "#set-2 .grid figure:nth-child(4) canvas")
+        np.testing.assert_array_equal(pixels[:, :, :3], diverging_palette()[signed_bytes(images)[3]])
+
+
 def test_tabs_follow_the_arrow_keys(page):
     from selenium.webdriver.common.keys import Keys
 

@@ -111,8 +111,13 @@ def test_one_component_and_two_centres_still_make_a_plane(rng):
 
 
 def test_components_are_those_of_the_fit(exhibit, digits):
-    learned = AdaAM(10, n_neighbors=exhibit.about["k"]).fit(digits.rows()).components_
-    np.testing.assert_allclose(exhibit.components.reshape(10, 64), learned, rtol=1e-5, atol=1e-6)
+    metric = AdaAM(10, n_neighbors=exhibit.about["k"]).fit(digits.rows())
+    np.testing.assert_allclose(exhibit.components.reshape(10, 64), metric.components_, rtol=1e-5, atol=1e-6)
+    unit = digits.rows() / np.linalg.norm(digits.rows(), axis=1, keepdims=True)
+    centred = unit - unit.mean(axis=0)
+    covariance = metric.transform(digits.rows()).T @ centred / N
+    shape = exhibit.patterns.reshape(10, 64)
+    np.testing.assert_allclose(shape * (covariance[0] @ shape[0] / (shape[0] @ shape[0])), covariance, atol=1e-6)
 
 
 def test_matching_is_the_best_of_all_permutations(rng):
@@ -210,8 +215,15 @@ def rewritten(exhibit, folder, **changes):
         ({"before": np.full((N, 2), np.nan, dtype=np.float32)}, "not finite"),
         ({"after": np.zeros((N, 3), dtype=np.float32)}, r"after is float32 of shape \(250, 3\)"),
         ({"tiles": np.zeros((N, 8), dtype=np.uint8)}, "tiles"),
-        ({"tiles": np.zeros((N, 50, 50), dtype=np.uint8), "components": np.zeros((1, 50, 50), np.float32)}, "pixels"),
-        ({"components": np.zeros((65, 8, 8), dtype=np.float32)}, "65 components"),
+        (
+            {
+                "tiles": np.zeros((N, 50, 50), dtype=np.uint8),
+                **dict.fromkeys(("components", "patterns"), np.zeros((1, 50, 50), np.float32)),
+            },
+            "pixels",
+        ),
+        (dict.fromkeys(("components", "patterns"), np.zeros((65, 8, 8), np.float32)), "65 components"),
+        ({"patterns": np.zeros((9, 8, 8), dtype=np.float32)}, "patterns is float32"),
         ({"confusion": np.ones((10, 10), dtype=np.int32)}, "confusion counts 100 rows of 250"),
         ({"format": "adaam-exhibit-9"}, "its format"),
         ({"dataset": "other"}, "it is of 'other'"),

@@ -43,7 +43,8 @@ class Exhibit:
     nearest_before: IntMatrix  # (p, k) nearest first
     nearest_after: IntMatrix  # (p, k)
     tiles: IntMatrix  # (p, height, width) of bytes
-    components: FloatMatrix  # (m, height, width)
+    components: FloatMatrix  # (m, height, width) weights of each component
+    patterns: FloatMatrix  # (m, height, width) what changes along with it: its covariance with the features
     features: IntVector  # (width,) which features the tiles show; empty for images
     confusion: IntMatrix  # (c, c) rows of the whole data set by class and by cluster
 
@@ -74,7 +75,11 @@ def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS
     shape = data.image_shape
     features = np.arange(0) if shape else leading_features(metric.explain().share)
     tiles = image_tiles(X[rows], shape, (X.min(), X.max())) if shape else profile_tiles(X, rows, features)
-    components = np.asarray(metric.components_)[:MAX_COMPONENTS]
+
+    def pictures(maps: FloatMatrix) -> FloatMatrix:
+        kept = np.asarray(maps)[:MAX_COMPONENTS]
+        return (reduced(kept, shape) if shape else kept[:, None, features]).astype(np.float32)
+
     about = {
         "dataset": name,
         "n": n,
@@ -99,7 +104,8 @@ def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS
         nearest_before=nearest(X[rows]),
         nearest_after=nearest(Z[rows]),
         tiles=tiles,
-        components=(reduced(components, shape) if shape else components[:, None, features]).astype(np.float32),
+        components=pictures(metric.components_),
+        patterns=pictures(metric.covariance_),
         features=features.astype(np.int32),
         confusion=confusion.astype(np.int32),
     )

@@ -31,6 +31,7 @@ DTYPES = {
     "nearest_after": np.int32,
     "tiles": np.uint8,
     "components": np.float32,
+    "patterns": np.float32,
     "features": np.int32,
     "confusion": np.int32,
 }
@@ -175,6 +176,7 @@ def _check(exhibit: Exhibit) -> None:
         "nearest_after": (p, k),
         "tiles": (p, height, width),
         "components": (m, height, width),
+        "patterns": (m, height, width),
         "features": (n_features,),
         "confusion": (c, c),
     }

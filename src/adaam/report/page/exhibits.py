@@ -37,6 +37,7 @@ def payload(exhibit: Exhibit) -> dict[str, Any]:
         "queries": queries(n_rows, about["seed"]),
         "tiles": _sprite(exhibit.tiles, None),
         "components": _sprite(signed_bytes(exhibit.components), diverging_palette()),
+        "patterns": _sprite(signed_bytes(exhibit.patterns), diverging_palette()),
         "weights": [] if about["is_image"] else np.round(exhibit.components[:, 0, :], 4).tolist(),
         "features": exhibit.features.tolist(),
         "confusion": exhibit.confusion.tolist(),

@@ -27,12 +27,13 @@ const Exhibits = (() => {
       this.view = "after";
       this.colouring = "classes";
       this.highlight = "";
+      this.drawing = "patterns";
       this.selected = this.data.queries[0];
     }
 
     async open() {
       const { data } = this;
-      [this.tiles, this.components] = await Promise.all([loaded(data.tiles.url), loaded(data.components.url)]);
+      [this.tiles, this.components, this.patterns] = await Promise.all([data.tiles, data.components, data.patterns].map((each) => loaded(each.url)));
       if (!data.about.is_image) this.values = this.bytes(this.tiles);
       this.panel.append(this.scatterPart(), this.neighborsPart(), this.componentsPart(), this.confusionPart());
       await this.paint();
@@ -92,20 +93,24 @@ const Exhibits = (() => {
       return `row ${data.rows[place]}, class ${data.classes[place]}, cluster ${data.clusters[place]}`;
     }
 
-    /* The scatter */
-
-    scatterPart() {
-      const { data } = this;
-      const { about } = data;
-      const pick = (legend, field, choices) => make("fieldset", { class: "switch" }, make("legend", {}, legend),
+    /* A row of buttons, one of them pressed, that sets a field. */
+    pick(legend, field, choices, changed) {
+      return make("fieldset", { class: "switch" }, make("legend", {}, legend),
         ...choices.map(([value, words]) => make("button", {
           type: "button", "data-value": value, "aria-pressed": String(this[field] === value),
           onclick: (event) => {
             this[field] = value;
             for (const each of event.currentTarget.parentElement.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === event.currentTarget));
-            this.redraw();
+            changed();
           },
         }, words)));
+    }
+
+    /* The scatter */
+
+    scatterPart() {
+      const { data } = this;
+      const { about } = data;
       const highlight = make("select", { onchange: (event) => { this.highlight = event.target.value; this.redraw(); } },
         make("option", { value: "" }, "all"), ...data.confusion.map((_, place) => make("option", { value: place }, String(place))));
       const before = about.is_image ? "raw pixels" : "raw rows";
@@ -122,8 +127,8 @@ const Exhibits = (() => {
         make("h3", {}, `${data.title}: the learned projection`),
         make("p", { class: "hint" }, `${all}; ${about.d} features, ${about.c} classes, k = ${about.k}. Accuracy of the clusters shown (seed ${about.seed}, best of ${about.n_starts} starts): ${data.scores.acc.toFixed(1)} %, NMI ${data.scores.nmi.toFixed(1)}, ARI ${data.scores.ari.toFixed(1)}. Point at a row, touch it, or use the arrow keys.`),
         make("div", { class: "controls" },
-          pick("Space", "view", [["after", "learned metric"], ["before", before]]),
-          pick("Colour by", "colouring", [["classes", "class"], ["clusters", "cluster"], ["errors", "right or wrong"]]),
+          this.pick("Space", "view", [["after", "learned metric"], ["before", before]], () => this.redraw()),
+          this.pick("Colour by", "colouring", [["classes", "class"], ["clusters", "cluster"], ["errors", "right or wrong"]], () => this.redraw()),
           make("label", {}, "Highlight ", highlight)),
         make("div", { class: "split" }, this.stage, this.inspector), this.live,
         make("p", { class: "notes" }, "Learned metric: the plane in which the cluster centres spread most. Raw: the two leading principal components of the rows as they are. Clusters carry the number and colour of the class they are matched to."),
@@ -163,7 +168,7 @@ const Exhibits = (() => {
       return {
         traces,
         layout: Charts.layout({
-          height: Math.max(320, Math.min(width * 0.8, 580)), margin: { l: 4, r: 4, t: 4, b: 4 }, showlegend: this.colouring === "errors",
+          height: Math.max(320, Math.min(width * 0.8, 580)), margin: { l: 4, r: 4, t: Charts.isTouch() ? 4 : 30, b: 4 }, showlegend: this.colouring === "errors",
           legend: { x: 0.01, y: 0.99, bgcolor: "rgba(0,0,0,0)" }, annotations, hoverdistance: 12,
           xaxis: Charts.axis({ ...quiet, range: range(x) }), yaxis: Charts.axis({ ...quiet, range: range(y) }),
           uirevision: this.view,
@@ -290,14 +295,25 @@ const Exhibits = (() => {
         part.append(make("p", { class: "hint" }, "Each component is a weighted sum of features; blue counts against, brown for."), this.weightsPlot);
         return part;
       }
-      const grid = make("div", { class: data.components.count > 12 ? "grid" : "grid few" });
-      for (let place = 0; place < data.components.count; place += 1) {
-        const canvas = make("canvas", { role: "img", "aria-label": `component ${place + 1} of ${data.title}` });
-        this.cut(canvas, this.components, data.components.columns, place);
-        grid.append(make("figure", {}, canvas, make("figcaption", {}, String(place + 1))));
-      }
-      part.append(make("p", { class: "hint" }, "Each of the learned components as an image: a row is mapped to its products with them. Every component has its own symmetric scale."), grid,
-        make("div", { class: "scale" }, make("span", {}, "counts against"), make("i", {}), make("span", {}, "counts for")));
+      const { count } = data.components;
+      const grid = make("div", { class: `grid ${count > 24 ? "many" : count > 12 ? "" : "few"}` });
+      const words = {
+        patterns: "What changes along each component: its covariance with every pixel. Every image has its own symmetric scale.",
+        components: "The weights themselves: a row is mapped to its products with them, and they also cancel what neighbouring pixels share. Every image has its own symmetric scale.",
+      };
+      const told = make("p", { class: "hint" });
+      const draw = () => {
+        const kind = this.drawing;
+        told.textContent = words[kind];
+        grid.replaceChildren(...Array.from({ length: count }, (_, place) => {
+          const canvas = make("canvas", { role: "img", "aria-label": `${kind === "patterns" ? "pattern" : "weights"} of component ${place + 1} of ${data.title}` });
+          this.cut(canvas, this[kind], data[kind].columns, place);
+          return make("figure", {}, canvas, make("figcaption", {}, String(place + 1)));
+        }));
+      };
+      draw();
+      part.append(make("div", { class: "controls" }, this.pick("Show", "drawing", [["patterns", "patterns"], ["components", "weights"]], draw)), told, grid,
+        make("div", { class: "scale" }, make("span", {}, "falls"), make("i", {}), make("span", {}, "rises along the component")));
       return part;
     }
 
