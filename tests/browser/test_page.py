@@ -152,6 +152,21 @@ def lonely(plane):
     return int(gaps.min(axis=1).argmax())
 
 
+def on_screen(page, exhibit, place):
+    """Where a row of the set of digits lies in the window."""
+    script = """
+        const plot = document.querySelector("#set-2 .plot");
+        const box = plot.querySelector(".nsewdrag").getBoundingClientRect();
+        const [x, y] = arguments[0];
+        const share = (value, range) => (value - range[0]) / (range[1] - range[0]);
+        return [box.left + share(x, plot.layout.xaxis.range) * box.width,
+                box.top + (1 - share(y, plot.layout.yaxis.range)) * box.height];
+    """
+    # The page shows the plane without a unit: its largest coordinate is 1.
+    at = exhibit.after[place] / np.abs(exhibit.after).max()
+    return page.execute_script(script, [float(value) for value in at])
+
+
 def click(page, selector):
     element = page.find_element("css selector", selector)
     page.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
@@ -203,17 +218,7 @@ def test_the_image_under_the_pointer_is_that_of_the_row(page, folder):
     exhibit = read_exhibit(folder / "exhibits", "tiny")
     open_set(page, TINY)
     place = lonely(exhibit.after)
-    script = """
-        const plot = document.querySelector("#set-2 .plot");
-        const box = plot.querySelector(".nsewdrag").getBoundingClientRect();
-        const [x, y] = arguments[0];
-        const share = (value, range) => (value - range[0]) / (range[1] - range[0]);
-        return [box.left + share(x, plot.layout.xaxis.range) * box.width,
-                box.top + (1 - share(y, plot.layout.yaxis.range)) * box.height];
-    """
-    # The page shows the plane without a unit: its largest coordinate is 1.
-    at = exhibit.after[place] / np.abs(exhibit.after).max()
-    x, y = page.execute_script(script, [float(value) for value in at])
+    x, y = on_screen(page, exhibit, place)
     assert page.execute_script("return document.getElementById('tip').hidden")
     mouse = ActionChains(page)
     mouse.w3c_actions.pointer_action.move_to_location(round(x) - 3, round(y) - 3)
@@ -225,6 +230,30 @@ def test_the_image_under_the_pointer_is_that_of_the_row(page, folder):
         assert found == place
         np.testing.assert_array_equal(pixels[:, :, 0], image_of(exhibit, place))
     assert f"class {exhibit.classes[place]}" in page.find_element("id", "tip").text
+
+
+def test_a_finger_chooses_a_row_and_still_scrolls_the_page(page, folder):
+    exhibit = read_exhibit(folder / "exhibits", "tiny")
+    resize(page, 390)
+    page.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    try:
+        page.refresh()
+        until(page, "return document.documentElement.dataset.ready === 'true'")
+        open_set(page, TINY)
+        place = lonely(exhibit.after)
+        x, y = on_screen(page, exhibit, place)
+        page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+        page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        chosen = "return Number(document.querySelector('#set-2 .inspector canvas').dataset.place) === arguments[0]"
+        until(page, chosen, place)
+        first = "return Number(document.querySelector('#set-2 .tile.query canvas').dataset.place) === arguments[0]"
+        until(page, first, place)
+        assert (
+            page.execute_script("return getComputedStyle(document.querySelector('#set-2 .nsewdrag')).touchAction")
+            != "none"
+        )
+    finally:
+        page.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
 def test_arrow_keys_move_from_row_to_row_and_show_their_images(page, folder):

@@ -156,10 +156,12 @@ def test_the_overview_of_several_sets_names_who_is_ahead_where():
     won = [record("adaam", 0.9, dataset="coil20"), record("kmeans", 0.5, dataset="coil20", preparation="raw")]
     first, second, _ = overview([*RECORDS, *others, *won]).sentences
     assert first == (
-        "AdaAM is the best of all methods on 1 of the 3 data sets (COIL20). Ahead of it: k-NN on USPS (75.0 %); "
+        "AdaAM is the best of the methods run on 1 of the 3 data sets (COIL20). Ahead of it: k-NN on USPS (75.0 %); "
         "k-means on own (95.0 %)."
     )
     assert second == "It beats k-means on 2 of 3 data sets; 18.3 points better, on average."
+    (alone,) = overview([record("adaam", 0.5, dataset="own")]).sentences
+    assert alone == "On own, AdaAM reaches 50.0 %; no other method was run."
     assert overview([record("kmeans", 0.5)]).sentences == ("AdaAM itself was not run.",)
     assert overview([]).standings == ()
 

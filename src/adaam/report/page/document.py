@@ -130,12 +130,18 @@ def _standing(each: Standing) -> str:
     pairs = [] if each.paper is None else [("AdaAM, the paper", f"{each.paper:.1f}")]
     pairs += [(score.name, f"{score.average:.1f}") for score in each.today]
     lines = "".join(f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>" for name, value in pairs)
-    best = "Best of all methods run." if each.is_won else f"Best: {escape(each.best.name)}, {each.best.average:.1f}."
+    best = f"Best of {each.n_methods} methods." if each.is_won else _ahead(each)
     mark = ' class="card won"' if each.is_won else ' class="card"'
     return (
         f'<li{mark}><h3>{escape(each.title)}</h3><p class="big"><span>{ours}</span><small>% AdaAM</small></p>'
         f'<dl>{lines}</dl><p class="best">{best}</p></li>'
     )
+
+
+def _ahead(each: Standing) -> str:
+    if each.n_methods == 1:
+        return "No other method was run."
+    return f"Best of {each.n_methods} methods: {escape(each.best.name)}, {each.best.average:.1f}."
 
 
 def _figure(chart: Chart) -> str:

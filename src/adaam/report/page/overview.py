@@ -30,11 +30,14 @@ class Standing:
     paper: float | None
     today: tuple[Score, ...]
     best: Score
+    n_methods: int
 
     @property
     def is_won(self) -> bool:
-        """Whether AdaAM has the best average, as shown with one digit."""
-        return self.ours is not None and round(self.ours.average, 1) >= round(self.best.average, 1)
+        """Whether AdaAM has the best average, as shown with one digit; alone it has beaten nobody."""
+        if self.ours is None or self.n_methods < 2:
+            return False
+        return round(self.ours.average, 1) >= round(self.best.average, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +86,26 @@ def _standing(group: Sequence[Summary]) -> Standing:
         scores[name] = Score(method_title(name), 100 * each.average, 100 * each.spread)
     today = tuple(scores[name] for name in TODAY if name in scores)
     best = max(scores.values(), key=lambda score: score.average)
-    return Standing(dataset, title_of(dataset), scores.get("adaam"), paper_accuracy(dataset, "adaam")[0], today, best)
+    paper = paper_accuracy(dataset, "adaam")[0]
+    return Standing(dataset, title_of(dataset), scores.get("adaam"), paper, today, best, len(scores))
 
 
 def _alone(each: Standing) -> str:
     own = f"On {each.title}, AdaAM reaches {each.ours.average if each.ours else 0:.1f} %"
     if each.is_won:
-        return f"{own}, the best of all methods run."
+        return f"{own}, the best of {each.n_methods} methods."
+    if each.n_methods == 1:
+        return f"{own}; no other method was run."
     return f"{own}; the best is {each.best.name} with {each.best.average:.1f} %."
 
 
 def _counted(ours: Sequence[Standing]) -> str:
     won = [each.title for each in ours if each.is_won]
-    told = f"AdaAM is the best of all methods on {len(won) or 'none'} of the {len(ours)} data sets"
+    told = f"AdaAM is the best of the methods run on {len(won) or 'none'} of the {len(ours)} data sets"
     told += f" ({', '.join(won)})." if won else "."
     ahead: dict[str, list[str]] = {}
     for each in ours:
-        if not each.is_won:
+        if not each.is_won and each.n_methods > 1:
             ahead.setdefault(each.best.name, []).append(f"{each.title} ({each.best.average:.1f} %)")
     places = [f"{name} on {', '.join(where)}" for name, where in ahead.items()]
     return f"{told} Ahead of it: {'; '.join(places)}." if places else told
