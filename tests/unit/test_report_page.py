@@ -146,7 +146,7 @@ def test_the_overview_says_what_the_records_do():
     assert found.rounds == (1, 2)
     assert found.sentences == (
         "On USPS, AdaAM reaches 70.0 %; the best is k-NN with 75.0 %.",
-        "That is 20.0 points better than k-means on the rows themselves.",
+        "AdaAM is 20.0 points better than k-means on the rows as they are.",
         "Against the paper's own figures for AdaAM: +0.6 points on average, at most 0.6 apart.",
     )
 

@@ -122,7 +122,7 @@ def _what(found: Overview) -> str:
     n_sets = len(found.standings)
     methods = f"{found.n_methods} method{'s' if found.n_methods != 1 else ''}"
     sets = f"{n_sets} data set{'s' if n_sets != 1 else ''}"
-    return f"{methods} on {sets} ({names}), {rounds}." if n_sets else "Nothing yet."
+    return f"{methods} on {sets} ({names}), {rounds}, {found.n_rounds:,} in all." if n_sets else "Nothing yet."
 
 
 def _standing(each: Standing) -> str:

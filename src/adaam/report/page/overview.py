@@ -125,4 +125,4 @@ def _against(ours: Sequence[Standing], name: str) -> list[str]:
     average = ", on average" if len(gaps) > 1 else ""
     if where:
         return [f"It beats {name}{where}; {abs(np.mean(gaps)):.1f} points {word}{average}."]
-    return [f"That is {abs(np.mean(gaps)):.1f} points {word} than {name} on the rows themselves."]
+    return [f"AdaAM is {abs(np.mean(gaps)):.1f} points {word} than {name} on the rows as they are."]
