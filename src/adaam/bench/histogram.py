@@ -11,6 +11,7 @@ from adaam.affinity.values import PrunedAffinity
 from adaam.bench.run import default_neighbors, versions
 from adaam.engines import CPUEngine
 from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.columns import spread
 from adaam.engines.tiles import upper_tiles
 from adaam.estimators.fitting import neighbor_source, prepared_sample, resolve_preparation
 
@@ -23,7 +24,8 @@ def magnitude_counts(affinity: PrunedAffinity) -> tuple[FloatMatrix, float]:
 
     No entry exceeds the largest squared length of a row of P, so one pass suffices.
     """
-    P, weights = np.asarray(affinity.factor), affinity.weights
+    P = np.asarray(affinity.factor)
+    weights, diagonal = spread(affinity.weights, len(P)), spread(affinity.diagonal, len(P))
     squares = np.einsum("ij,ij->i", P, P)
     top = float(squares.max())
     scale = N_BINS / top if top > 0 else 0.0
@@ -40,7 +42,7 @@ def magnitude_counts(affinity: PrunedAffinity) -> tuple[FloatMatrix, float]:
         return total
 
     blocks = row_blocks(len(P), TILE_ROWS)
-    return counted(squares, affinity.diagonal) + sum(ordered_map(row_counts, blocks)), top
+    return counted(squares, diagonal) + sum(ordered_map(row_counts, blocks)), top
 
 
 def histogram_record(

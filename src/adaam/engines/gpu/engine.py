@@ -1,11 +1,9 @@
 """The GPU engine: rows and tiles on one device, exact, nothing n x n; the same code runs on host tensors."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import wraps
 from importlib.util import find_spec
-from typing import Any, Literal, ParamSpec, TypeVar, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from scipy.sparse import issparse
@@ -15,6 +13,7 @@ from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines import equal_rows
 from adaam.engines.blocks import row_blocks
 from adaam.engines.gpu.memory import MemoryPlan
+from adaam.engines.gpu.verb import verb
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import tie_tolerance
 from adaam.engines.protocol import Clusters, Graph
@@ -23,26 +22,6 @@ from adaam.linalg import eigh
 # From this many rows on, a fit of float32 rows works in float32 and on the tensor cores.
 FAST_ROWS = 1 << 15
 DEVICE_EIGH_SIZE = 128  # smaller eigenproblems are solved sooner than sent
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
-
-
-def _verb(work: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Run a verb on its device in full float32 precision; for want of memory, name the number and the remedy."""
-
-    @wraps(work)
-    def run(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        engine = cast(GPUEngine, args[0])
-        try:
-            with _full_precision(engine._place().device):
-                return work(*args, **kwargs)
-        except Exception as error:
-            if type(error).__name__ != "OutOfMemoryError":
-                raise
-            raise MemoryError(engine._memory_message(work.__name__, args[1:], error)) from error
-
-    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +100,7 @@ class GPUEngine:
         tensor = torch.as_tensor(getattr(Z, "tensor", Z))
         return tensor.to(X.device if isinstance(X, torch.Tensor) else tensor.device)
 
-    @_verb
+    @verb
     def asarray(self, X: Tall) -> Tall:
         """Copy dense host rows to the device where they fit; sparse rows and those that do not fit stay."""
         if self.accepts(X):
@@ -144,12 +123,12 @@ class GPUEngine:
             return value.host()
         return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
-    @_verb
+    @verb
     def column(self, values: Any) -> Column:
         """Bring one number a row to the device, in float64; a float stays one."""
         return self._place().column(values)
 
-    @_verb
+    @verb
     def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
         """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
         place = self._place()
@@ -160,37 +139,37 @@ class GPUEngine:
 
         return device_rows.distinct(place, X, place.column(weights))
 
-    @_verb
+    @verb
     def row_norms(self, X: Tall) -> Column:
         """Euclidean length of each row, in float64 and safe from overflow."""
         return self._rows_module().row_norms(self._place(), X)
 
-    @_verb
+    @verb
     def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
         """Return the sum over rows of weight * x, in float64."""
         place = self._place()
         return cast(FloatVector, self._rows_module().weighted_sum(place, X, place.column(weights)))
 
-    @_verb
+    @verb
     def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
         """Return the sum over rows of weight * a b', in float64."""
         place = self._place()
         return cast(FloatMatrix, self._rows_module().cross(place, A, B, place.column(weights)))
 
-    @_verb
+    @verb
     def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
         place = self._place()
         columns = place.column(scale), mean, place.column(weights)
         return cast(FloatMatrix, self._rows_module().scatter(place, X, *columns))
 
-    @_verb
+    @verb
     def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
         """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
         place = self._place()
         return cast(FloatMatrix, self._rows_module().row_scatter(place, X, place.column(scale), mean))
 
-    @_verb
+    @verb
     def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
 
@@ -202,7 +181,7 @@ class GPUEngine:
         dtype = X.dtype if many else np.result_type(X.dtype, components.dtype)
         return self._rows_module().project(place, X, place.column(scale), mean, components, np.dtype(dtype))
 
-    @_verb
+    @verb
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the host."""
         from adaam.engines.gpu import neighbors
@@ -213,7 +192,7 @@ class GPUEngine:
         # 32 bits name a row of any sample that fits on a device, in half the bytes to move.
         return self.to_host(found[0].int()), self.to_host(found[1])
 
-    @_verb
+    @verb
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
         """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the device."""
         from adaam.engines.gpu import neighbors
@@ -227,14 +206,14 @@ class GPUEngine:
 
         return neighborhoods(search, place.column(weights), X.shape[0], n_neighbors, tolerance)
 
-    @_verb
+    @verb
     def asgraph(self, graph: NeighborGraph) -> Graph:
         """Copy a host graph to the device."""
         from adaam.engines.gpu.graph import on_device
 
         return on_device(self._place(), graph)
 
-    @_verb
+    @verb
     def sparse_gram(self, entries: Sparse | Any, X: Tall) -> FloatMatrix:
         """Return X' H X for a sparse H, in float64; rows of H X are summed in X's precision."""
         from adaam.engines.gpu import sparse
@@ -243,14 +222,14 @@ class GPUEngine:
         half = sparse.on_device(place, entries) if issparse(entries) else entries
         return sparse.sparse_gram(place, half, self._dense(X))
 
-    @_verb
+    @verb
     def half_degrees(self, half: Sparse | Any) -> Column:
         """Row sums of H + H'."""
         from adaam.engines.gpu import sparse
 
         return (sparse.on_device(self._place(), half) if issparse(half) else half).degrees()
 
-    @_verb
+    @verb
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
         """All eigenpairs of a small symmetric matrix in float64, values ascending; tiny ones stay on the host."""
         place = self._place()
@@ -259,14 +238,14 @@ class GPUEngine:
         values, vectors = _torch().linalg.eigh(place.vector(A))
         return self.to_host(values), self.to_host(vectors)
 
-    @_verb
+    @verb
     def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
         """Return the t-th largest magnitude of PP', counted with multiplicity."""
         from adaam.engines.gpu import cut
 
         return float(cut.exact_cut(self._pairs(P, weights), t, self._vector(diagonal, P)))
 
-    @_verb
+    @verb
     def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, Column]:
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
         from adaam.engines.gpu import fused, products
@@ -278,7 +257,7 @@ class GPUEngine:
             gram, degrees = products.pruned_gram(self._tile_pairs(P, weights), threshold, rows)
         return self.to_host(gram), degrees
 
-    @_verb
+    @verb
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia, all run as one batch.
 
@@ -287,7 +266,7 @@ class GPUEngine:
         """
         return self.kmeans_rounds(Z, n_clusters, n_init, [seed], weights)[0]
 
-    @_verb
+    @verb
     def kmeans_rounds(
         self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
     ) -> list[Clusters]:
@@ -312,7 +291,7 @@ class GPUEngine:
             found += map(Clusters, self.to_host(runs.centers[best]), labels, lowest.values.tolist())
         return found
 
-    @_verb
+    @verb
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
         """Index of the nearest centre of each row, the first one on a tie."""
         from adaam.engines.gpu import kmeans
@@ -404,16 +383,3 @@ def _torch() -> Any:
     import torch
 
     return torch
-
-
-@contextmanager
-def _full_precision(device: Any) -> Iterator[None]:
-    """Work on a device without rounding float32 products to tf32, whatever the caller has set."""
-    torch = _torch()
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            yield
-    finally:
-        torch.set_float32_matmul_precision(before)
