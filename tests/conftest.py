@@ -17,6 +17,14 @@ if os.environ.get("CI"):
     settings.load_profile("ci")
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Sets that someone has fetched on this machine are not part of the tests."""
+    folder = tmp_path_factory.getbasetemp() / "cache"
+    monkeypatch.setenv("ADAAM_CACHE", str(folder))
+    return folder
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)

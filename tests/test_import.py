@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-OPTIONAL = ["matplotlib", "pandas", "polars", "pyarrow", "torch", "triton", "dask", "distributed", "numba", "faiss"]
+OPTIONAL = ["matplotlib", "plotly", "pandas", "polars", "pyarrow"]
+OPTIONAL += ["torch", "triton", "dask", "distributed", "numba", "faiss"]
 
 # scikit-learn first, in the same process: what adaam adds is the difference, in time and in modules.
 # (scikit-learn itself loads pandas and pyarrow where they are installed.)

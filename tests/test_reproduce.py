@@ -77,6 +77,7 @@ def home(tmp_path, monkeypatch):
 def no_figures(monkeypatch):
     """Figures are not what such a test is about, and drawing them takes longer than the work."""
     monkeypatch.setattr("adaam.cli.reproduce.all_charts", lambda records: [])
+    monkeypatch.setattr("adaam.cli.reproduce.write_page", lambda records, exhibits, out: out)
 
 
 @pytest.fixture(scope="module")
@@ -126,12 +127,16 @@ def test_one_command_writes_everything_a_second_runs_nothing_and_report_fits_not
     wanted = "dataset method preparation round acc nmi ari n d c k seed engine versions"
     assert set(wanted.split()) <= set(found[0])
     before = (home / "out" / "records.jsonl").read_bytes()
-    written = {path.name: path.read_bytes() for path in (home / "out").iterdir() if path.suffix != ".jsonl"}
+    written = {path.name: path.read_bytes() for path in (home / "out").iterdir() if path.suffix not in (".jsonl", "")}
+    exhibit = home / "out" / "exhibits" / "tiny.npz"
+    made = exhibit.stat().st_mtime_ns
     tables = {
         f"{name}.{form}" for name in ("table1", "scores", "table2", "times") for form in ("txt", "md", "csv", "tex")
     }
     figures = {f"{name}.{form}" for name in ("fig1a", "fig1b", "fig2", "fig3") for form in ("png", "pdf")}
-    assert set(written) == tables | figures
+    assert set(written) == tables | figures | {"report.html"}
+    assert b"adaam reproduce --data FOLDER --plan plan.toml" in written["report.html"]
+    assert str(home).encode() not in written["report.html"], "folders are nobody else's"
 
     def refuse(*_, **__):
         raise AssertionError("a fit was asked for")
@@ -146,6 +151,7 @@ def test_one_command_writes_everything_a_second_runs_nothing_and_report_fits_not
     monkeypatch.setattr("adaam.cli.reproduce.all_charts", lambda records: [])
     assert main(command(home)) == 0
     assert (home / "out" / "records.jsonl").read_bytes() == before
+    assert exhibit.stat().st_mtime_ns == made
     assert "13 cases, 13 of them done before" in capsys.readouterr().err
 
 
@@ -262,6 +268,41 @@ def test_a_method_that_raises_harms_no_other_and_is_tried_again(home, monkeypatc
     monkeypatch.setitem(METHODS, "knn", sound)
     assert main(command(home)) == 0
     assert len(results(home)) == N_ROUNDS
+
+
+def test_a_failed_exhibit_is_reported_and_the_rest_goes_on(home, monkeypatch, capsys, no_figures):
+    def explode(*_, **__):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("adaam.bench.exhibit_files.make_exhibit", explode)
+    assert main(command(home)) == 1
+    errors = capsys.readouterr().err
+    assert "1 exhibit failed; the same command tries again:\n  exhibit of tiny: MemoryError: no room" in errors
+    assert (home / "out" / "table1.md").exists()
+    assert len(results(home)) == N_ROUNDS
+    monkeypatch.undo()
+    monkeypatch.setattr("adaam.cli.reproduce.write_report", lambda *_, **__: None)
+    assert main(command(home)) == 0
+
+
+def test_without_plotly_everything_else_is_there_and_one_line_says_how_to_get_the_page(home, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    monkeypatch.setattr("adaam.cli.reproduce.all_charts", lambda records: [])
+    assert main(command(home)) == 0
+    errors = capsys.readouterr().err
+    assert "the page was left out. The page needs plotly. Install it with: pip install adaam[page]\n" in errors
+    assert not (home / "out" / "report.html").exists()
+    assert (home / "out" / "exhibits" / "tiny.npz").exists()
+
+
+def test_a_damaged_exhibit_is_left_out_of_the_page_with_a_word(home, monkeypatch, capsys, no_figures):
+    assert main(command(home)) == 0
+    (home / "out" / "exhibits" / "tiny.npz").write_bytes(b"PK")
+    shown = []
+    monkeypatch.setattr("adaam.cli.reproduce.write_page", lambda records, exhibits, out: shown.append(exhibits))
+    assert main(["report", str(home / "out")]) == 0
+    assert shown == [[]]
+    assert "left out: " in capsys.readouterr().err
 
 
 def test_a_worker_that_dies_fails_its_case_alone(home):
@@ -386,7 +427,7 @@ def test_an_interrupt_waits_until_a_write_is_done():
         (["reproduce", "--rounds", "0"], "--rounds 0 is too small"),
         (["reproduce", "--jobs", "0"], "--jobs 0 is too small"),
         (["reproduce", "--plan", "paper"], "none of the plan's data sets is at hand"),
-        (["reproduce", "--plan", "paper", "--datasets", "usps"], "usps: no folder to look in"),
+        (["reproduce", "--plan", "paper", "--datasets", "usps"], "To obtain it: adaam datasets --fetch usps"),
         (["report", "nowhere"], "nowhere: no such file"),
         (["report", "."], "no such file. Give a records file"),
     ],

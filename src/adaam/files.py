@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and are written by one process at a time."""
 
 import os
 import tempfile
@@ -30,3 +30,16 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def lock(handle: int) -> bool:
+    """Keep an open file for this process until it is closed; False where another process has it."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system: two runs at once are then the user's to avoid
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -131,9 +131,9 @@ def test_digits_need_no_file():
 
 
 def test_what_is_not_there_says_how_to_obtain_it(tmp_path):
-    with pytest.raises(DataFileError, match="Give --data FOLDER, or set ADAAM_DATA"):
+    with pytest.raises(DataFileError, match="--data FOLDER or ADAAM_DATA name another folder"):
         find_files("usps", None)
-    with pytest.raises(DataFileError, match=r"none of its files \(usps.npz, usps.mat\).*OpenML|fetch_openml"):
+    with pytest.raises(DataFileError, match=r"none of its files \(usps.npz, usps.mat\).* adaam datasets --fetch usps"):
         find_files("usps", tmp_path)
     with pytest.raises(DataFileError, match=r"own: none of its files"):
         find_files("own", tmp_path)

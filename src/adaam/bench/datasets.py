@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 
 from adaam._typing import FloatMatrix, IntVector
 from adaam.bench.data_files import Arrays, DataFileError, read_idx_pair, read_mat, read_npz
+from adaam.bench.places import searched
 
 DENG_CAI = "the .mat file (fea, gnd) that circulates with Deng Cai's MATLAB code"
 ORIGINATORS = "research use, under the originators' own terms; never part of this package"
@@ -30,6 +31,7 @@ class DataSet:
     stems: tuple[str, ...]  # names of its files without their ending, in any case of letters
     first_rows: int | None = None
     note: str = ""
+    fetched: str = ""  # how a copy that is fetched from OpenML may differ from the paper's
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,7 @@ class Data:
 
 
 MNIST_STEMS = ("mnist", "mnist_784")
-OPENML = (
-    'python -c "import numpy as np; from sklearn.datasets import fetch_openml; '
-    "s = fetch_openml(data_id={id}, as_frame=False); "
-    "np.savez_compressed('{name}.npz', X=s.data, y=s.target.astype(str))\""
-)
+FETCH = "adaam datasets --fetch {}"
 LISTED = (
     DataSet(
         "umist",
@@ -60,10 +58,11 @@ LISTED = (
         20,
         (40, 40),
         "OpenML 41084 holds the 112x92 originals; the paper uses them at 40x40",
-        "resize each image to 40x40 and save X (575 x 1600), y and image_shape as umist.npz",
+        FETCH.format("umist"),
         ORIGINATORS,
         ("umist", "umist_40x40"),
         note="151 of the 575 images of the file behind the published results are upsampled from the 32x32 set",
+        fetched="OpenML's order of rows; every image is resized from the originals, by averages over areas",
     ),
     DataSet(
         "umist_32x32",
@@ -98,9 +97,10 @@ LISTED = (
         10,
         (16, 16),
         "OpenML 41082",
-        OPENML.format(id=41082, name="usps"),
+        FETCH.format("usps"),
         "see the page it is obtained from",
         ("usps",),
+        fetched="OpenML's order of rows; ink from 0 to 1 in place of -1 to 1",
     ),
     DataSet(
         "mnist10k",
@@ -110,10 +110,11 @@ LISTED = (
         10,
         (28, 28),
         "the first 10,000 rows of mnist, as in the paper",
-        "as mnist",
+        FETCH.format("mnist"),
         "as mnist",
         MNIST_STEMS,
         first_rows=10_000,
+        fetched="the first 10,000 rows in OpenML's order",
     ),
     DataSet(
         "mnist",
@@ -123,9 +124,10 @@ LISTED = (
         10,
         (28, 28),
         "OpenML 554, or the four IDX files (train-images-idx3-ubyte.gz, ...)",
-        "put the IDX files into the folder, or: " + OPENML.format(id=554, name="mnist"),
+        FETCH.format("mnist") + ", or put the IDX files into the folder",
         "see the page it is obtained from",
         MNIST_STEMS,
+        fetched="OpenML's order of rows",
     ),
     DataSet(
         "exyaleb",
@@ -169,16 +171,29 @@ def sizes(names: Sequence[str]) -> dict[str, int]:
 def find_files(name: str, folder: Path | None) -> tuple[Path, ...]:
     """Return the files of a data set: none for digits, four for IDX, one otherwise.
 
-    A name that is not listed stands for NAME.npz or NAME.mat.
+    They are looked for in the folder and then in the user's own folder of fetched sets. A name that is not listed
+    stands for NAME.npz or NAME.mat.
     """
     if name == "digits":
         return ()
-    if folder is None:
-        raise DataFileError(f"{name}: no folder to look in. Give --data FOLDER, or set ADAAM_DATA to it.")
-    if not folder.is_dir():
-        raise DataFileError(f"{folder}: is not a folder. Give --data a folder that holds the data sets.")
-    here = {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_file()}
+    places = searched(folder)
     stems = DATASETS[name].stems if name in DATASETS else (name.lower(),)
+    for place in places:
+        paths = _files_in(place, stems)
+        if paths:
+            return paths
+    looked_for = ", ".join(f"{stem}.npz, {stem}.mat" for stem in stems)
+    remedy = f" To obtain it: {DATASETS[name].obtain}" if name in DATASETS else ""
+    where = "" if folder else " (--data FOLDER or ADAAM_DATA name another folder)"
+    raise DataFileError(
+        f"{name}: none of its files ({looked_for}) is in {' or '.join(map(str, places))}{where}.{remedy}"
+    )
+
+
+def _files_in(folder: Path, stems: tuple[str, ...]) -> tuple[Path, ...]:
+    if not folder.is_dir():
+        return ()
+    here = {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_file()}
     for stem in stems:
         for ending in (".npz", ".mat"):
             if stem + ending in here:
@@ -188,9 +203,7 @@ def find_files(name: str, folder: Path | None) -> tuple[Path, ...]:
         found = [here.get(part) or here.get(f"{part}.gz") for part in wanted]
         if all(found):
             return tuple(path for path in found if path is not None)
-    looked_for = ", ".join(f"{stem}.npz, {stem}.mat" for stem in stems)
-    remedy = f" To obtain it: {DATASETS[name].obtain}." if name in DATASETS else ""
-    raise DataFileError(f"{name}: none of its files ({looked_for}) is in {folder}.{remedy}")
+    return ()
 
 
 def load_data(name: str, folder: Path | None) -> Data:

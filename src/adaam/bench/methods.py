@@ -1,7 +1,9 @@
 """The compared methods, all made the same way: from a case to an estimator."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from inspect import signature
 from typing import Any, Literal
 
@@ -21,6 +23,7 @@ PreparationName = Literal["reference", "literature", "raw"]
 
 # Neighbours of the spectral and manifold baselines: scikit-learn's default for spectral clustering, for all alike.
 BASELINE_NEIGHBORS = 10
+UMAP_COMPONENTS = 10
 
 LPP_LITERATURE = Preparation(row_scaling="none", keep=0.99)
 
@@ -60,6 +63,13 @@ class Method:
     max_rows: int | None = None
     why: str = ""  # what stands against more rows
     random: bool = False  # whether the fit itself depends on the seed
+    refits: bool = False  # whether an embedding that does is fitted anew in each round, to show by how much
+    package: str = ""  # what must be installed beside the library's own requirements; our extra has the method's name
+
+    @property
+    def is_refitted(self) -> bool:
+        """Whether each round is a fit of its own, rather than k-means on one embedding."""
+        return self.random and (self.refits or self.kind == "labels")
 
 
 def _adaam(case: Case) -> Any:
@@ -139,6 +149,17 @@ def _mds(case: Case) -> Any:
     return MDS(case.n_clusters, n_init=1, random_state=case.seed, **start)
 
 
+def _umap(case: Case) -> Any:
+    with warnings.catch_warnings():
+        # A part of it that nobody here uses says on every import that it lacks TensorFlow.
+        warnings.filterwarnings("ignore", "Tensorflow not installed", ImportWarning)
+        umap = import_module("umap")
+    # As its documentation advises for clustering: more dimensions than for a picture, and points as close as they
+    # are. With a seed it runs on one thread; said here, it need not warn of it.
+    n_components = min(UMAP_COMPONENTS, case.n - 2)
+    return umap.UMAP(n_components=n_components, min_dist=0.0, random_state=case.seed, n_jobs=1)
+
+
 def _pca(case: Case) -> Any:
     return PCA(n_components=case.n_components, svd_solver="full")
 
@@ -205,6 +226,17 @@ LISTED = (
         max_rows=3_000,
         why="each of its hundreds of iterations visits all pairs of rows",
         random=True,
+    ),
+    Method(
+        "umap",
+        "UMAP + k-means",
+        "McInnes, Healy, Melville, arXiv:1802.03426",
+        "embedding",
+        _umap,
+        ("raw",),
+        random=True,
+        refits=True,
+        package="umap-learn",
     ),
     Method("pca", "PCA", "Pearson 1901", "embedding", _pca, ("raw",)),
     Method("kmeans", "k-means", "Lloyd 1957/1982", "embedding", _rows, ("raw",)),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from adaam.bench.methods import METHODS, Method, PreparationName
-from adaam.bench.run import is_refitted, n_rounds_of
+from adaam.bench.run import n_rounds_of
 
 Kind = Literal["score", "histogram"]
 OWN_PLANS = ("paper", "digits")
@@ -76,7 +76,7 @@ class Experiment:
     def _rounds(self, method: Method) -> int:
         if self.kind == "histogram":
             return 1  # nothing in it is random
-        return n_rounds_of(method, self.refits if is_refitted(method) else self.rounds)
+        return n_rounds_of(method, self.refits if method.is_refitted else self.rounds)
 
     def _settings(self) -> Iterator[tuple[int | None, int | None, int]]:
         for n_rows in self.n_rows:

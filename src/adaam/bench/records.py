@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from adaam.bench.plan import PlanCase
+from adaam.files import lock
 
 Record = dict[str, Any]
 
@@ -129,7 +130,8 @@ class RecordsFile:
     def __enter__(self) -> Self:
         self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
-            _lock(self._handle, self.path)
+            if not lock(self._handle):
+                raise RecordsError(f"{self.path}: another run is writing to it. Wait for it, or choose another --out.")
             reading = read_records(self.path)
             if reading.torn_bytes:
                 os.ftruncate(self._handle, reading.sound_bytes)
@@ -181,14 +183,3 @@ def _body(record: Mapping[str, Any]) -> str:
 
 def _checksum(body: str) -> str:
     return f"{zlib.crc32(body.encode()):08x}"
-
-
-def _lock(handle: int, path: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system: two runs at once are then the user's to avoid
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise RecordsError(f"{path}: another run is writing to it. Wait for it, or choose another --out.") from error

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib.metadata import version
 from time import perf_counter
 from typing import Any
 
@@ -28,20 +29,16 @@ def default_neighbors(n_rows: int, n_clusters: int) -> int:
     return max(1, round(float(np.log2(n_rows / n_clusters))))
 
 
-def versions() -> dict[str, str]:
-    """Versions of what the numbers came from."""
+def versions(package: str = "") -> dict[str, str]:
+    """Versions of what the numbers came from, and of one more package."""
     return {
         "adaam": __version__,
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,
         "python": platform.python_version(),
+        **({package: version(package)} if package else {}),
     }
-
-
-def is_refitted(method: Method) -> bool:
-    """Whether each round is a fit of its own, rather than k-means on one embedding."""
-    return method.random and method.kind == "labels"
 
 
 def n_rounds_of(method: Method, n_rounds: int) -> int:
@@ -67,7 +64,8 @@ def run_case(
     """Fit a method once and yield one record a round.
 
     An embedding is clustered anew in each round, the best of several k-means++ runs by inertia; a method that gives
-    labels has one round, or is fitted anew in each where its fit depends on the seed. Classes only score.
+    labels has one round. Methods whose fit depends on the seed are fitted anew in each round where they give labels,
+    or where they say so. Classes only score.
 
     Parameters
     ----------
@@ -101,9 +99,9 @@ def run_case(
     fitted = None
     for round_number in range(n_rounds_of(method, n_rounds)) if rounds is None else rounds:
         case = replace(first, seed=seed + round_number)
-        if fitted is None or is_refitted(method):
+        if fitted is None or method.is_refitted:
             # One embedding serves all rounds, so its seed is the first one's, whichever round is run first.
-            estimator = _estimator(method, case if is_refitted(method) else first, n_iter)
+            estimator = _estimator(method, case if method.is_refitted else first, n_iter)
             with PeakMemory() as memory:
                 start = perf_counter()
                 fitted = estimator.fit_predict(X) if method.kind == "labels" else estimator.fit_transform(X)
@@ -136,7 +134,7 @@ def run_case(
             "n_rows": n_rows,
             "n_iter": n_iter,
             "n_starts": n_starts,
-            "versions": versions(),
+            "versions": versions(method.package),
         }
 
 

@@ -33,7 +33,13 @@ class Outcome:
 
 
 def run_tasks(
-    tasks: Sequence[Task], records: RecordsFile, folder: Path | None, *, n_jobs: int = 1, stream: IO[str] | None = None
+    tasks: Sequence[Task],
+    records: RecordsFile,
+    folder: Path | None,
+    *,
+    n_jobs: int = 1,
+    stream: IO[str] | None = None,
+    command: str | None = None,
 ) -> Outcome:
     """Run tasks and append their records; a failed case is reported in the outcome and the others go on.
 
@@ -49,11 +55,13 @@ def run_tasks(
         Processes; 1 means this one.
     stream : text stream, default=None
         Where progress is told; None means standard error.
+    command : str, default=None
+        What the user typed, for the record of the session.
     """
     if not tasks:
         return Outcome(0, ())
     progress = Progress(tasks, sys.stderr if stream is None else stream)
-    records.append([session_record(n_jobs)])
+    records.append([session_record(n_jobs, command)])
     events = serial_events(tasks, folder) if n_jobs == 1 else parallel_events(tasks, folder, n_jobs)
     batch: list[Record] = []
     failures: list[tuple[Task, str]] = []
@@ -98,7 +106,7 @@ def uninterrupted() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def session_record(n_jobs: int) -> Record:
+def session_record(n_jobs: int = 1, command: str | None = None) -> Record:
     """Where and by what the records that follow were made."""
     return {
         "kind": "session",
@@ -108,6 +116,7 @@ def session_record(n_jobs: int) -> Record:
         "jobs": n_jobs,
         "threads": os.environ.get("OMP_NUM_THREADS", "default"),
         "commit": commit(),
+        "command": command,
         "versions": versions(),
     }
 

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from adaam._version import __version__
-from adaam.cli import commands, reproduce
+from adaam.cli import commands, datasets, reproduce
 
 EXAMPLES = """examples:
   adaam cluster digits --clusters 10 --plot digits.png
   adaam cluster rows.csv --clusters 5 -o labels.csv
   adaam fit rows.npy --clusters 5 -o metric.adaam
   adaam transform metric.adaam new_rows.npy -o mapped.npy
+  adaam datasets --fetch mnist usps umist
   adaam reproduce
 """
 
@@ -54,6 +55,7 @@ def build_parser() -> ArgumentParser:
     command.add_argument("-o", "--output", metavar="FILE", default="-", help="mapped rows (default: CSV on stdout)")
 
     reproduce.add_commands(subparsers)
+    datasets.add_command(subparsers)
     return parser
 
 

@@ -1,19 +1,27 @@
-"""The commands around the paper's evaluation: reproduce, report, datasets."""
+"""The commands around the paper's evaluation: reproduce and report."""
 
 import os
+import shlex
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
 from adaam.bench.data_files import DataFileError
-from adaam.bench.datasets import DATASETS, find_files, sizes
+from adaam.bench.datasets import find_files, sizes
+from adaam.bench.exhibit import Exhibit
+from adaam.bench.exhibit_files import FOLDER, ExhibitError, make_exhibits, read_exhibit
 from adaam.bench.methods import METHODS
+from adaam.bench.places import data_folder
 from adaam.bench.plan import Plan, PlanError, read_plan
 from adaam.bench.records import RecordsError, RecordsFile, missing, read_records
 from adaam.bench.session import Outcome, describe_failures, run_tasks
+from adaam.bench.skips import runnable, skip_records
 from adaam.cli.commands import say
 from adaam.files import atomic_file
-from adaam.report.charts import all_charts, write_chart
+from adaam.report.chart_files import write_chart
+from adaam.report.charts import all_charts
+from adaam.report.page import write_page
+from adaam.report.summary import summaries
 from adaam.report.tables import RENDERERS, all_tables, text
 
 RECORDS = "records.jsonl"
@@ -28,9 +36,10 @@ def add_commands(subparsers: Any) -> None:
     """Describe the commands and their options."""
     command: ArgumentParser = subparsers.add_parser(
         "reproduce",
-        help="run the paper's evaluation and write its tables and figures",
-        description="Run what a plan lacks, record every round, and write tables and figures. A second run goes on "
-        "where the first one was stopped. Without data, the embedded digits stand for the paper's sets.",
+        help="run the paper's evaluation and write its tables, figures and page",
+        description="Run what a plan lacks, record every round, and write tables, figures and one page to look at. "
+        "A second run goes on where the first one was stopped. Without data, the embedded digits stand for the "
+        "paper's sets.",
     )
     command.set_defaults(run=reproduce)
     command.add_argument("--data", metavar="FOLDER", help="folder with the paper's data sets (default: $ADAAM_DATA)")
@@ -42,14 +51,10 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument("--jobs", type=int, default=1, metavar="N", help="cases at the same time (default: 1)")
     command.add_argument("--out", metavar="FOLDER", default=DEFAULT_OUT, help=f"results (default: {DEFAULT_OUT})")
 
-    command = subparsers.add_parser("report", help="redraw tables and figures from records, fitting nothing")
+    command = subparsers.add_parser("report", help="redraw tables, figures and the page from records, fitting nothing")
     command.set_defaults(run=report)
     command.add_argument("records", metavar="RECORDS", help="a records file (.jsonl, .jsonl.gz) or a results folder")
     command.add_argument("--out", metavar="FOLDER", help="where to write (default: the folder of the records)")
-
-    command = subparsers.add_parser("datasets", help="list the data sets, where they are found and how to obtain them")
-    command.set_defaults(run=datasets)
-    command.add_argument("--data", metavar="FOLDER", help="folder to look in (default: $ADAAM_DATA)")
 
 
 def reproduce(arguments: Namespace) -> None:
@@ -67,19 +72,26 @@ def reproduce(arguments: Namespace) -> None:
         if records.torn_bytes:
             say(f"{records.path}: {records.torn_bytes} bytes of a record cut short were dropped; it will be run again.")
         cases = plan.cases(sizes(plan.datasets))
-        tasks = missing(cases, records.records)
-        say(f"{plan.title}: {len(cases)} cases, {len(cases) - len(tasks)} of them done before.")
+        ready, left_out = runnable(cases)
+        for reason in dict.fromkeys(reason for _, reason in left_out):
+            say(f"left out: {reason}")
+        if not ready:
+            raise PlanError("no case of the plan can be run here.")
+        records.append(skip_records(left_out, records.records))
+        tasks = missing(ready, records.records)
+        say(f"{plan.title}: {len(ready)} cases, {len(ready) - len(tasks)} of them done before.")
         try:
-            outcome = run_tasks(tasks, records, folder, n_jobs=arguments.jobs)
+            outcome = run_tasks(tasks, records, folder, n_jobs=arguments.jobs, command=command_of(arguments))
+            failed = make_exhibits(cases, folder, out / FOLDER, say)
         except KeyboardInterrupt:
             say(f"stopped; all finished rounds are in {records.path}, and the same command goes on from there.")
             raise
-        write_report(records.records, out)
-    raise_failures(outcome)
+        write_report(records.records, out, exhibits=out / FOLDER)
+    raise_failures(outcome, failed)
 
 
 def report(arguments: Namespace) -> None:
-    """Redraw tables and figures from records."""
+    """Redraw tables, figures and the page from records and the exhibits beside them."""
     source = Path(arguments.records)
     source = source / RECORDS if source.is_dir() else source
     if not source.is_file():
@@ -91,37 +103,7 @@ def report(arguments: Namespace) -> None:
         raise RecordsError(f"{source}: holds no records.")
     out = Path(arguments.out) if arguments.out else source.parent
     out.mkdir(parents=True, exist_ok=True)
-    write_report(reading.records, out)
-
-
-def datasets(arguments: Namespace) -> None:
-    """List the data sets."""
-    folder = data_folder(arguments.data)
-    for each in DATASETS.values():
-        try:
-            paths = find_files(each.name, folder)
-            here = "embedded" if not paths else f"here: {', '.join(map(str, paths))}"
-        except DataFileError:
-            here = "not here" if folder else "no data folder given"
-        print(f"{each.name}: {each.n} images of {each.image_shape[0]}x{each.image_shape[1]}, {each.c} classes ({here})")
-        print(f"  found:  {each.found}")
-        print(f"  obtain: {each.obtain}")
-        print(f"  terms:  {each.terms}")
-        if each.note:
-            print(f"  note:   {each.note}")
-    print("Files may be .npz (X, y, image_shape), .mat (fea, gnd) or, for mnist, IDX. Nothing is downloaded by adaam.")
-
-
-def data_folder(given: str | None) -> Path | None:
-    """Return the folder that the option or the environment names."""
-    named = given or os.environ.get("ADAAM_DATA")
-    if not named:
-        return None
-    folder = Path(named)
-    if not folder.is_dir():
-        where = "--data" if given else "ADAAM_DATA"
-        raise DataFileError(f"{where}={named}: is not a folder. Name one that holds the data sets.")
-    return folder
+    write_report(reading.records, out, exhibits=source.parent / FOLDER)
 
 
 def chosen_plan(arguments: Namespace, folder: Path | None) -> Plan:
@@ -163,8 +145,26 @@ def available(plan: Plan, folder: Path | None, *, required: bool) -> Plan:
     return plan.narrowed(datasets=tuple(there))
 
 
-def write_report(records: list[dict[str, Any]], out: Path) -> None:
-    """Write every table in every form and every figure; print the first table."""
+def command_of(arguments: Namespace) -> str:
+    """Return the command as someone else would type it: without folders, which are nobody else's."""
+    words = ["adaam", "reproduce"]
+    if arguments.data or os.environ.get("ADAAM_DATA"):
+        words += ["--data", "FOLDER"]
+    if arguments.plan:
+        words += ["--plan", Path(arguments.plan).name]
+    words += ["--quick"] if arguments.quick else []
+    for name in ("datasets", "methods"):
+        if getattr(arguments, name):
+            words += [f"--{name}", *getattr(arguments, name)]
+    if arguments.rounds is not None:
+        words += ["--rounds", str(arguments.rounds)]
+    if arguments.jobs != 1:
+        words += ["--jobs", str(arguments.jobs)]
+    return shlex.join(words)
+
+
+def write_report(records: list[dict[str, Any]], out: Path, *, exhibits: Path) -> None:
+    """Write every table in every form, every figure, and the page; print the first table."""
     tables = all_tables(records)
     for table in tables:
         for ending, render in RENDERERS.items():
@@ -177,14 +177,40 @@ def write_report(records: list[dict[str, Any]], out: Path) -> None:
         written += [f"{chart.name}.{{png,pdf}}" for chart in all_charts(records) if write_chart(chart, out)]
     except ImportError as error:
         say(f"figures were left out. {error}")
+    try:
+        page = write_page(records, stored_exhibits(records, exhibits), out)
+        say(f"to look at: {page}")
+    except ImportError as error:
+        say(f"the page was left out. {error}")
     say(f"wrote to {out}: {', '.join(written)}" if written else f"{out}: there is nothing to show yet.")
 
 
-def raise_failures(outcome: Outcome) -> None:
-    """Say which cases failed; the next run tries them again."""
+def stored_exhibits(records: list[dict[str, Any]], folder: Path) -> list[Exhibit]:
+    """Read the exhibits of the data sets that the records speak of; a bad one is told of and left out."""
+    found = []
+    for name in dict.fromkeys(each.setting.dataset for each in summaries(records)):
+        try:
+            exhibit = read_exhibit(folder, name)
+        except ExhibitError as error:
+            say(f"left out: {error}")
+            continue
+        if exhibit is not None:
+            found.append(exhibit)
+    return found
+
+
+def raise_failures(outcome: Outcome, exhibits: list[tuple[str, str]]) -> None:
+    """Say which cases and exhibits failed; the next run tries them again."""
+    told = []
     if outcome.failures:
-        n_failed = len(outcome.failures)
-        raise CaseError(
-            f"{n_failed} {'case' if n_failed == 1 else 'cases'} failed; the same command tries again:\n"
-            + describe_failures(outcome.failures)
-        )
+        told.append(f"{_several(len(outcome.failures), 'case')} failed")
+    if exhibits:
+        told.append(f"{_several(len(exhibits), 'exhibit')} failed")
+    if told:
+        lines = [f"  exhibit of {name}: {reason}" for name, reason in exhibits]
+        details = "\n".join([*([describe_failures(outcome.failures)] if outcome.failures else []), *lines])
+        raise CaseError(f"{' and '.join(told)}; the same command tries again:\n{details}")
+
+
+def _several(count: int, word: str) -> str:
+    return f"{count} {word}{'s' if count != 1 else ''}"

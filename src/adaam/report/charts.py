@@ -1,19 +1,14 @@
-"""The paper's figures, redrawn from records: what is drawn is worked out first, then drawn."""
+"""The paper's figures as data: what is drawn is worked out from records here, and drawn elsewhere."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from adaam.bench.datasets import title_of
-from adaam.files import atomic_file
-from adaam.report.figures import new_figure
 from adaam.report.summary import Record, Summary, distinct, method_title, summaries
 
-FORMATS = ("png", "pdf")
-PANEL_INCHES = (4.6, 3.6)
 Style = Literal["line", "bars"]
 
 
@@ -26,6 +21,7 @@ class Series:
     y: tuple[float, ...]
     spread: tuple[float, ...]
     dashed: bool = False
+    group: str = ""  # what lines of one colour have in common: the method
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +36,7 @@ class Panel:
     log_y: bool = False
     whole_x: bool = False
     mark: tuple[float, str] | None = None  # a vertical line and what it says
+    y_range: tuple[float, float] | None = None  # None: as the values need
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,10 @@ def iterations_chart(found: Sequence[Summary]) -> Chart:
     return Chart(
         "fig1a",
         "Accuracy against passes of AdaAM",
-        tuple(Panel(title_of(name), "passes", "accuracy (%)", series, whole_x=True) for name, series in panels),
+        tuple(
+            Panel(title_of(name), "passes", "accuracy (%)", series, whole_x=True, y_range=_points_around(series))
+            for name, series in panels
+        ),
     )
 
 
@@ -83,7 +83,7 @@ def magnitudes_chart(records: Iterable[Record]) -> Chart:
         counts, top = record["counts"], float(record["top"])
         centers = (np.arange(len(counts)) + 0.5) * top / len(counts)
         kept = sum(count for center, count in zip(centers, counts, strict=True) if center >= record["cut"])
-        series = Series("entries", tuple(centers.tolist()), tuple(map(float, counts)), ())
+        series = Series("entries", tuple(centers.tolist()), tuple(map(float, counts)), (), group="AdaAM")
         cut = (float(record["cut"]), f"cut: about {100 * kept / sum(counts):.1f} % are kept")
         panels.append(
             Panel(title_of(record["dataset"]), "|Δ| before pruning", "entries", (series,), "bars", log_y=True, mark=cut)
@@ -146,6 +146,7 @@ def _panels(
                 tuple(y(points[place]) for place in sorted(points)),
                 tuple(spread(points[place]) for place in sorted(points)),
                 dashed=preparation == "literature",
+                group=method_title(method),
             )
             for (method, preparation), points in lines.items()
             if len(points) > 1
@@ -155,77 +156,13 @@ def _panels(
     return panels
 
 
+def _points_around(series: Sequence[Series]) -> tuple[float, float]:
+    """A range of at least five points of accuracy, lest changes of a tenth fill the picture."""
+    low = min(y - spread for each in series for y, spread in zip(each.y, each.spread, strict=True))
+    high = max(y + spread for each in series for y, spread in zip(each.y, each.spread, strict=True))
+    middle, half = (low + high) / 2, max((high - low) * 0.55, 2.5)
+    return (middle - half, middle + half)
+
+
 def _line(each: Summary) -> tuple[str, str]:
     return each.setting.method, each.setting.preparation
-
-
-def write_chart(chart: Chart, folder: Path) -> list[Path]:
-    """Draw a figure and write it in every format, each file whole or not at all."""
-    figure = draw(chart)
-    paths = []
-    for ending in FORMATS:
-        path = folder / f"{chart.name}.{ending}"
-        # Without the date, equal records give equal files.
-        metadata = {"CreationDate": None} if ending == "pdf" else None
-        with atomic_file(path) as stream:
-            figure.savefig(stream, format=ending, dpi=150, metadata=metadata)
-        paths.append(path)
-    return paths
-
-
-def draw(chart: Chart) -> Any:
-    """Draw a figure with matplotlib."""
-    n_columns = min(2, len(chart.panels))
-    n_rows = -(-len(chart.panels) // n_columns)
-    width, height = PANEL_INCHES
-    # Room for the legend, which would hide points inside the axes.
-    figure = new_figure(width * n_columns + 2.2, height * n_rows)
-    figure.suptitle(chart.title)
-    grid = figure.subplots(n_rows, n_columns, squeeze=False)
-    names = list(dict.fromkeys(series.name for panel in chart.panels for series in panel.series))
-    colors = _colors(names)
-    handles: dict[str, Any] = {}
-    for axes, panel in zip(grid.ravel(), chart.panels, strict=False):
-        handles |= _draw_panel(axes, panel, colors)
-    for axes in grid.ravel()[len(chart.panels) :]:
-        axes.set_axis_off()
-    if len(handles) > 1:
-        figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8)
-    return figure
-
-
-def _draw_panel(axes: Any, panel: Panel, colors: dict[str, Any]) -> dict[str, Any]:
-    handles = {}
-    for series in panel.series:
-        color = colors[series.name]
-        if panel.style == "bars":
-            step = series.x[1] - series.x[0] if len(series.x) > 1 else 1.0
-            handles[series.name] = axes.bar(series.x, series.y, width=step, color=color)
-            continue
-        dashes = "--" if series.dashed else "-"
-        (handles[series.name],) = axes.plot(series.x, series.y, dashes, color=color, marker="o", markersize=3.5)
-        low, high = (np.add(series.y, sign * np.array(series.spread)) for sign in (-1, 1))
-        if np.any(high > low):
-            axes.fill_between(series.x, low, high, color=color, alpha=0.12, linewidth=0)
-    if panel.log_y:
-        axes.set_yscale("log")
-    if panel.whole_x:
-        from matplotlib.ticker import MaxNLocator
-
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if panel.mark is not None:
-        place, words = panel.mark
-        axes.axvline(place, color="black", linewidth=1, linestyle=":")
-        axes.annotate(words, (place, 0.95), (4, 0), xycoords=("data", "axes fraction"), textcoords="offset points")
-    axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
-    axes.grid(alpha=0.25)
-    return handles
-
-
-def _colors(names: Sequence[str]) -> dict[str, Any]:
-    """One colour a method, its preparations alike."""
-    from matplotlib import colormaps
-
-    methods = list(dict.fromkeys(name.split(" (")[0] for name in names))
-    palette = colormaps["tab10" if len(methods) <= 10 else "tab20"]
-    return {name: palette(methods.index(name.split(" (")[0]) % palette.N) for name in names}

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.decomposition import PCA
 
 from adaam._typing import FloatMatrix, IntVector
+from adaam.bench.exhibit import spread_plane
 from adaam.files import atomic_file
 
 MAX_POINTS = 20_000  # more would hide one another
@@ -68,10 +68,7 @@ def draw_clusters(
 
 def _draw_scatter(axes: Any, Z: FloatMatrix, labels: IntVector, centers: FloatMatrix, palette: Any) -> None:
     shown = np.random.default_rng(0).permutation(len(Z))[:MAX_POINTS]
-    plane = PCA(min(2, Z.shape[1])).fit(centers if len(centers) > 2 else Z)
-    points = plane.transform(Z[shown])
-    if points.shape[1] == 1:
-        points = np.column_stack([points, np.zeros(len(points))])
+    points = spread_plane(Z, centers)[shown]
     axes.scatter(*points.T, c=palette[labels[shown]], s=60 / np.log10(len(shown) + 10), alpha=0.7, linewidths=0)
     for cluster in range(len(centers)):
         members = points[labels[shown] == cluster]

@@ -64,7 +64,7 @@ def summaries(records: Iterable[Record]) -> list[Summary]:
     for record in distinct(records):
         setting = Setting(*(record[name] for name in Setting.__dataclass_fields__))
         groups.setdefault(setting, []).append(record)
-    return sorted((_summary(*group) for group in groups.items()), key=lambda each: _order(each.setting))
+    return sorted((_summary(*group) for group in groups.items()), key=lambda each: setting_order(each.setting))
 
 
 def _summary(setting: Setting, rounds: list[Record]) -> Summary:
@@ -92,7 +92,8 @@ def row_order(method: str, preparation: str) -> tuple[Any, ...]:
     return (*_place(method, METHODS), *_place(preparation, get_args(PreparationName)))
 
 
-def _order(setting: Setting) -> tuple[Any, ...]:
+def setting_order(setting: Setting) -> tuple[Any, ...]:
+    """Place of a case: the library's order of data sets, then of methods and preparations, then of settings."""
     settings = (setting.n_rows or 0, setting.n_neighbors or 0, setting.n_iter)
     return (*_place(setting.dataset, DATASETS), *row_order(setting.method, setting.preparation), *settings)
 

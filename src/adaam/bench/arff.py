@@ -1,0 +1,137 @@
+"""Rows and classes from ARFF, the text form in which OpenML keeps its data sets.
+
+Only what image sets need: dense rows of numbers and one column of classes. Everything else is refused.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from adaam._typing import FloatMatrix
+from adaam.bench.data_files import Arrays, DataFileError
+
+BLOCK_LINES = 1000
+MAX_LINE = 1 << 20
+MAX_COLUMNS = 1 << 16
+NUMERIC = ("numeric", "real", "integer")
+ATTRIBUTE = re.compile(r"@attribute\s+(?:'([^']*)'|\"([^\"]*)\"|([^\s'\"]\S*))\s+(.+)", re.IGNORECASE)
+
+
+def read_arff(path: Path, target: str, max_rows: int) -> Arrays:
+    """Read a dense ARFF file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    target : str
+        Name of the column that holds the classes; all others must be numbers.
+    max_rows : int
+        More rows than these are an error, before they fill the memory.
+
+    Returns
+    -------
+    Arrays
+        Rows in the order of the file, in uint8 where all numbers are whole and in 0..255 and in float32 otherwise;
+        classes as numbers where all of them are whole numbers, as words otherwise.
+    """
+    try:
+        with path.open(encoding="utf-8", newline=None) as stream:
+            lines = _numbered(path, stream)
+            column, n_columns = _header(path, lines, target)
+            return _rows(path, lines, column, n_columns, max_rows)
+    except UnicodeDecodeError as error:
+        raise DataFileError(f"{path}: is not text, as ARFF must be: {error}.") from error
+
+
+def _numbered(path: Path, stream: TextIO) -> Iterator[tuple[int, str]]:
+    """Lines that say something, with their numbers."""
+    number = 0
+    while line := stream.readline(MAX_LINE):
+        number += 1
+        if len(line) == MAX_LINE:
+            raise DataFileError(f"{path}: line {number} has {MAX_LINE} characters or more; no row is that long.")
+        line = line.strip()
+        if line and not line.startswith("%"):
+            yield number, line
+
+
+def _header(path: Path, lines: Iterator[tuple[int, str]], target: str) -> tuple[int, int]:
+    """Return the place of the classes and the number of columns; leave `lines` at the first row."""
+    names: list[str] = []
+    for number, line in lines:
+        word = line.split(None, 1)[0].lower()
+        if word == "@data":
+            if target not in names:
+                raise DataFileError(f"{path}: has no column {target!r}; it has {', '.join(names[:5]) or 'none'}, ...")
+            return names.index(target), len(names)
+        if word == "@attribute" and len(names) < MAX_COLUMNS:
+            names.append(_column_name(path, number, line, target))
+        elif word != "@relation":
+            raise DataFileError(
+                f"{path}: line {number} is {line[:40]!r}; before @data only @attribute lines may stand."
+            )
+    raise DataFileError(f"{path}: has no line @data; it is cut short, or no ARFF file.")
+
+
+def _column_name(path: Path, number: int, line: str, target: str) -> str:
+    found = ATTRIBUTE.fullmatch(line)
+    if found is None:
+        raise DataFileError(f"{path}: line {number} cannot be read as a column: {line[:40]!r}.")
+    name, kind = next(each for each in found.groups()[:3] if each is not None), found[4].strip()
+    if name != target and kind.lower() not in NUMERIC:
+        raise DataFileError(f"{path}: line {number}: the column {name!r} is of type {kind[:40]!r}, not of numbers.")
+    return name
+
+
+def _rows(path: Path, lines: Iterator[tuple[int, str]], column: int, n_columns: int, max_rows: int) -> Arrays:
+    blocks: list[FloatMatrix] = []
+    classes: list[str] = []
+    while block := list(islice(lines, BLOCK_LINES)):
+        if len(classes) + len(block) > max_rows:
+            raise DataFileError(f"{path}: has more than {max_rows} rows, so it is another data set.")
+        numbers = []
+        for number, line in block:
+            n_values = line.count(",") + 1
+            if n_values != n_columns:
+                raise DataFileError(f"{path}: line {number} has {n_values} values for {n_columns} columns.")
+            before, label, after = _parted(line, column, n_columns)
+            classes.append(label.strip().strip("'\""))
+            numbers.append(f"{before},{after}" if before and after else before or after)
+        blocks.append(_numbers(path, block[0][0], numbers))
+    if not blocks:
+        raise DataFileError(f"{path}: has no rows.")
+    return Arrays(np.concatenate(blocks), _classes(classes))
+
+
+def _parted(line: str, column: int, n_columns: int) -> tuple[str, str, str]:
+    """Return a line's values before a column, in it and after it."""
+    if column == n_columns - 1:  # where it mostly is; taking the line apart costs more than reading its numbers
+        before, _, label = line.rpartition(",")
+        return before, label, ""
+    values = line.split(",", column + 1)
+    return ",".join(values[:column]), values[column], values[column + 1]
+
+
+def _numbers(path: Path, first: int, lines: list[str]) -> FloatMatrix:
+    try:
+        values = np.loadtxt(lines, delimiter=",", comments=None, ndmin=2)
+    except ValueError as error:
+        raise DataFileError(f"{path}: among the rows from line {first} on: {error}.") from error
+    with np.errstate(invalid="ignore"):
+        small = values.astype(np.uint8)
+    return small if np.array_equal(small, values) else values.astype(np.float32)
+
+
+def _classes(words: list[str]) -> FloatMatrix:
+    y = np.array(words)
+    try:
+        numbers = y.astype(np.float64)
+    except ValueError:
+        return y
+    whole = numbers.astype(np.int64)
+    return whole if np.array_equal(whole, numbers) else y

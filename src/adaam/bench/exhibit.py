@@ -1,0 +1,176 @@
+"""What a data set looks like under AdaAM: one default fit, reduced to arrays that a page can show."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from sklearn.decomposition import PCA
+from sklearn.neighbors import NearestNeighbors
+from threadpoolctl import threadpool_limits
+
+from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam.bench.datasets import Data
+from adaam.bench.methods import METHODS, Case
+from adaam.bench.run import STARTS_PER_ROUND, default_neighbors
+from adaam.bench.session import session_record
+from adaam.engines import CPUEngine
+from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
+
+MAX_ROWS = 3000  # more points would hide one another and make the page slow
+MAX_SIDE = 40  # pixels of a thumbnail
+MAX_FEATURES = 128  # of rows that are no images
+MAX_COMPONENTS = 64
+N_NEAREST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """Some rows of a data set, before and after the learned map.
+
+    All arrays speak of the same rows in the same order; neighbours are positions among them. Clusters carry the number
+    of the class they are matched to. A tile is what a row looks like: its image, or one line of its values, each
+    feature from its least to its largest.
+    """
+
+    about: Mapping[str, Any]
+    rows: IntVector  # (p,) places in the data set, ascending
+    classes: IntVector  # (p,)
+    clusters: IntVector  # (p,)
+    before: FloatMatrix  # (p, 2) plane of the rows as they are
+    after: FloatMatrix  # (p, 2) plane of the learned space
+    nearest_before: IntMatrix  # (p, k) nearest first
+    nearest_after: IntMatrix  # (p, k)
+    tiles: IntMatrix  # (p, height, width) of bytes
+    components: FloatMatrix  # (m, height, width) weights of each component
+    patterns: FloatMatrix  # (m, height, width) what changes along with it: its covariance with the features
+    features: IntVector  # (width,) which features the tiles show; empty for images
+    confusion: IntMatrix  # (c, c) rows of the whole data set by class and by cluster
+
+
+def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS_PER_ROUND) -> Exhibit:
+    """Fit AdaAM once by its defaults, cluster as round 0 of a plan does, and keep what can be looked at.
+
+    Parameters
+    ----------
+    data : Data
+        A whole data set. Classes score, match clusters and mark neighbours; they choose nothing.
+    name : str
+        Its name.
+    seed, n_starts : int
+        As in `run_case`, so that the clusters shown are those of the first recorded round.
+    """
+    X, classes = data.rows(), data.classes
+    n, d = X.shape
+    n_clusters = len(np.unique(classes))
+    k = default_neighbors(n, n_clusters)
+    metric = METHODS["adaam"].make(Case(n, d, n_clusters, k, "reference", seed))
+    Z = metric.fit_transform(X)
+    with threadpool_limits(limits=1):
+        clustering = CPUEngine().kmeans(Z, n_clusters, n_starts, seed, np.ones(n))
+    clusters, confusion = matched(classes, clustering.labels, n_clusters)
+
+    rows = np.sort(np.random.default_rng(seed).permutation(n)[:MAX_ROWS])
+    shape = data.image_shape
+    features = np.arange(0) if shape else leading_features(metric.explain().share)
+    tiles = image_tiles(X[rows], shape, (X.min(), X.max())) if shape else profile_tiles(X, rows, features)
+
+    def pictures(maps: FloatMatrix) -> FloatMatrix:
+        kept = np.asarray(maps)[:MAX_COMPONENTS]
+        return (reduced(kept, shape) if shape else kept[:, None, features]).astype(np.float32)
+
+    about = {
+        "dataset": name,
+        "n": n,
+        "d": d,
+        "c": n_clusters,
+        "k": k,
+        "is_image": shape is not None,
+        "seed": seed,
+        "n_starts": n_starts,
+        "acc": clustering_accuracy(classes, clusters),
+        "nmi": normalized_mutual_information(classes, clusters),
+        "ari": adjusted_rand_index(classes, clusters),
+        "session": session_record(),
+    }
+    return Exhibit(
+        about,
+        rows=rows.astype(np.int32),
+        classes=classes[rows].astype(np.int32),
+        clusters=clusters[rows].astype(np.int32),
+        before=plane(X, X)[rows].astype(np.float32),
+        after=spread_plane(Z, clustering.centers)[rows].astype(np.float32),
+        nearest_before=nearest(X[rows]),
+        nearest_after=nearest(Z[rows]),
+        tiles=tiles,
+        components=pictures(metric.components_),
+        patterns=pictures(metric.covariance_),
+        features=features.astype(np.int32),
+        confusion=confusion.astype(np.int32),
+    )
+
+
+def matched(classes: IntVector, labels: IntVector, n_clusters: int) -> tuple[IntVector, IntMatrix]:
+    """Number clusters by the classes they match best, one to one; return them and the counts class by cluster."""
+    counts = np.zeros((n_clusters, n_clusters), dtype=np.int64)
+    np.add.at(counts, (classes, labels), 1)
+    _, partner = linear_sum_assignment(counts, maximize=True)
+    number = np.empty(n_clusters, dtype=np.int64)
+    number[partner] = np.arange(n_clusters)
+    return number[labels], counts[:, partner]
+
+
+def spread_plane(Z: FloatMatrix, centers: FloatMatrix) -> FloatMatrix:
+    """Map rows to the plane in which cluster centres spread most, or the rows themselves where centres span none."""
+    return plane(Z, centers if len(centers) > 2 else Z)
+
+
+def plane(Z: FloatMatrix, points: FloatMatrix) -> FloatMatrix:
+    """Map rows to the plane in which `points` spread most; a line gets a second coordinate of zeros."""
+    shown = PCA(min(2, *points.shape), svd_solver="full" if points.shape[1] < 2000 else "auto", random_state=0)
+    mapped = shown.fit(points).transform(Z)
+    return np.asarray(np.pad(mapped, ((0, 0), (0, 2 - mapped.shape[1]))))
+
+
+def nearest(X: FloatMatrix) -> IntMatrix:
+    """Positions of the nearest other rows of each row, nearest first."""
+    n_nearest = min(N_NEAREST, len(X) - 1)
+    finder = NearestNeighbors(n_neighbors=n_nearest, algorithm="brute").fit(X)
+    return np.asarray(finder.kneighbors(return_distance=False), dtype=np.int32)
+
+
+def reduced(images: FloatMatrix, shape: tuple[int, int]) -> FloatMatrix:
+    """Return flat images as (n, height, width), by means of blocks where a side is longer than a thumbnail's."""
+    height, width = shape
+    step = -(-max(shape) // MAX_SIDE)
+    pictures = np.reshape(images, (-1, height, width))
+    if step == 1:
+        return pictures
+    # A side shorter than a block stays as long as it is.
+    down, across = min(step, height), min(step, width)
+    rows, columns = height // down, width // across
+    blocks = pictures[:, : rows * down, : columns * across].reshape(-1, rows, down, columns, across)
+    return np.asarray(blocks.mean(axis=(2, 4)))
+
+
+def image_tiles(X: FloatMatrix, shape: tuple[int, int], scale: tuple[float, float]) -> IntMatrix:
+    """Images in bytes, black and white being the least and the largest value of the whole data set."""
+    low, high = scale
+    return _bytes(reduced(X, shape), np.array(low), np.array(high))
+
+
+def profile_tiles(X: FloatMatrix, rows: IntVector, features: IntVector) -> IntMatrix:
+    """Values of some features in bytes, each on its own scale over all rows."""
+    values = X[:, features]
+    return _bytes(values[rows], values.min(axis=0), values.max(axis=0))[:, None, :]
+
+
+def leading_features(share: FloatVector) -> IntVector:
+    """Features that count most for the metric, in the order of the input."""
+    return np.sort(np.argsort(-share, kind="stable")[:MAX_FEATURES])
+
+
+def _bytes(values: FloatMatrix, low: FloatVector, high: FloatVector) -> IntMatrix:
+    span = np.where(high > low, high - low, 1.0)
+    return np.round(np.clip((values - low) / span, 0, 1) * 255).astype(np.uint8)

@@ -1,0 +1,190 @@
+"""Data sets fetched from OpenML: described there, downloaded and verified here, kept as .npz like all others."""
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from adaam._typing import FloatMatrix
+from adaam.bench.arff import read_arff
+from adaam.bench.data_files import DataFileError, read_npz
+from adaam.bench.datasets import DATASETS
+from adaam.bench.download import DownloadError, Network, checksum, download, read_text
+from adaam.bench.images import resized, upright
+from adaam.files import atomic_file
+
+SERVER = "https://www.openml.org"
+UMIST_ORIGINAL = (112, 92)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A data set of OpenML, and what is done to its rows."""
+
+    data_id: int
+    n_columns: int  # without the classes
+    target: str  # the column of the classes, as long as OpenML cannot be asked
+    prepare: Callable[[FloatMatrix], FloatMatrix]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What OpenML says of a file."""
+
+    url: str
+    md5: str
+    target: str
+
+
+def _as_they_are(X: FloatMatrix) -> FloatMatrix:
+    return X
+
+
+def _from_zero(X: FloatMatrix) -> FloatMatrix:
+    """Ink from 0 to 1. OpenML has it from -1 to 1, where rows of unit length would mean something else."""
+    if X.min() >= 0 and X.max() <= 1:
+        return X
+    if X.min() < -1 or X.max() > 1:
+        raise DataFileError(f"usps: has values from {X.min():g} to {X.max():g}; they should be from -1 to 1.")
+    return ((X + np.float32(1)) / np.float32(2)).astype(np.float32)
+
+
+def _at_40x40(X: FloatMatrix) -> FloatMatrix:
+    return resized(upright(X, UMIST_ORIGINAL), UMIST_ORIGINAL, DATASETS["umist"].image_shape)
+
+
+SOURCES = {
+    "mnist": Source(554, 784, "class", _as_they_are),
+    "usps": Source(41082, 256, "int0", _from_zero),
+    "umist": Source(41084, UMIST_ORIGINAL[0] * UMIST_ORIGINAL[1], "class", _at_40x40),
+}
+
+
+def fetch(name: str, folder: Path, network: Network, server: str = SERVER) -> Path:
+    """Fetch a data set into a folder, unless it is there, and return its file.
+
+    Steps that are done stay done: a verified download is not repeated, the beginning of one is gone on with, and the
+    .npz appears when it is whole. Beside it NAME.source.json tells where it is from, with its SHA-256 checksums.
+
+    Parameters
+    ----------
+    name : str
+        A key of `SOURCES`.
+    folder : Path
+        Where it goes.
+    network : Network
+        Patience, limits and listeners.
+    server : str, default="https://www.openml.org"
+        Where OpenML's interface is.
+    """
+    target, arff = folder / f"{name}.npz", folder / f"{name}.arff"
+    if target.is_file():
+        _verify(target)
+        return target
+    description = None
+    try:
+        description = describe(name, network, server)
+        if not arff.is_file() or checksum(arff, "md5") != description.md5:
+            download(description.url, arff, description.md5, network)
+    except DownloadError as error:
+        # A file that was put here by hand is as good as its numbers of rows, columns and classes.
+        if not arff.is_file():
+            raise DownloadError(f"{name}: {error} {by_hand(name, arff)}") from error
+        network.say(f"{name}: OpenML does not answer; {arff} is read without its checksum")
+    network.say(f"{name}: has come; its {arff.stat().st_size / 1e6:.0f} MB of text are read and kept as {target.name}")
+    _convert(name, arff, target, description)
+    arff.unlink()
+    return target
+
+
+def describe(name: str, network: Network, server: str = SERVER) -> Description:
+    """Ask OpenML for a data set's address and checksum."""
+    url = f"{server.rstrip('/')}/api/v1/json/data/{SOURCES[name].data_id}"
+    text = read_text(url, network)
+    try:
+        told: dict[str, Any] = json.loads(text)["data_set_description"]
+        address, md5 = str(told["url"]), str(told["md5_checksum"]).lower()
+        target = str(told["default_target_attribute"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise DownloadError(f"{url}: is not a description of a data set: {text[:60]!r}.") from error
+    if not re.fullmatch("[0-9a-f]{32}", md5):
+        raise DownloadError(f"{url}: gives the checksum {md5[:60]!r}, which is no MD5 checksum.")
+    if urlsplit(url).scheme == "https" and urlsplit(address).scheme != "https":
+        raise DownloadError(f"{url}: sends us to {address}, which is not protected by https. Not fetched.")
+    return Description(address, md5, target)
+
+
+def by_hand(name: str, arff: Path) -> str:
+    """How to obtain a set without this program's network."""
+    return (
+        f"By hand: download the ARFF file of {SERVER}/d/{SOURCES[name].data_id} with a browser, save it as {arff}, "
+        "and give the same command again."
+    )
+
+
+def _convert(name: str, arff: Path, target: Path, description: Description | None) -> None:
+    source, listed = SOURCES[name], DATASETS[name]
+    arrays = read_arff(arff, description.target if description else source.target, max_rows=listed.n)
+    if arrays.X.shape != (listed.n, source.n_columns) or len(np.unique(arrays.y)) != listed.c:
+        raise DataFileError(
+            f"{arff}: has {len(arrays.X)} rows of {arrays.X.shape[1]} in {len(np.unique(arrays.y))} classes, but "
+            f"{name} on OpenML has {listed.n} rows of {source.n_columns} in {listed.c}. Remove it, and fetch it anew."
+        )
+    sha256 = checksum(arff, "sha256")
+    known = _provenance(target)
+    if description and known.get("md5") == description.md5 and known.get("arff_sha256") != sha256:
+        raise DataFileError(
+            f"{arff}: has the SHA-256 checksum {sha256}, but the file that was fetched before had "
+            f"{known.get('arff_sha256')}, under the same MD5 checksum: one of them is forged."
+        )
+    content = io.BytesIO()
+    np.savez_compressed(content, X=source.prepare(arrays.X), y=arrays.y, image_shape=np.array(listed.image_shape))
+    provenance = {
+        "data_id": source.data_id,
+        "url": description.url if description else "put here by hand",
+        "md5": description.md5 if description else None,
+        "arff_bytes": arff.stat().st_size,
+        "arff_sha256": sha256,
+        "npz_sha256": hashlib.sha256(content.getbuffer()).hexdigest(),
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    # Before the .npz, so that no kill can leave one that is never verified.
+    with atomic_file(_provenance_file(target)) as stream:
+        stream.write(json.dumps(provenance, indent=1).encode())
+    with atomic_file(target) as stream:
+        stream.write(content.getbuffer())
+
+
+def _verify(target: Path) -> None:
+    """Check that a fetched file is what it was when it was made; of files from elsewhere, that they can be read."""
+    read_npz(target)
+    expected = _provenance(target).get("npz_sha256")
+    found = checksum(target, "sha256")
+    if expected not in (None, found):
+        raise DataFileError(
+            f"{target}: has the SHA-256 checksum {found}, but had {expected} when it was fetched. Remove it to fetch "
+            "it anew."
+        )
+
+
+def _provenance_file(target: Path) -> Path:
+    return target.with_suffix(".source.json")
+
+
+def _provenance(target: Path) -> dict[str, Any]:
+    """What was noted when a set was fetched; nothing of sets from elsewhere."""
+    path = _provenance_file(target)
+    if not path.is_file():
+        return {}
+    try:
+        return dict(json.loads(path.read_bytes()))
+    except (ValueError, TypeError) as error:
+        raise DataFileError(f"{path}: cannot be read. Remove it and {target.name}, and fetch anew.") from error

@@ -1,0 +1,143 @@
+"""The command around data sets: lists where each is and how to obtain it, and fetches those that OpenML has."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from time import monotonic
+from typing import IO, Any
+
+from adaam.bench.data_files import DataFileError
+from adaam.bench.datasets import DATASETS, DataSet, find_files
+from adaam.bench.download import DownloadError, Network
+from adaam.bench.openml import SERVER, SOURCES, fetch
+from adaam.bench.places import data_folder, fetch_folder
+from adaam.bench.session import duration
+from adaam.cli.commands import say
+from adaam.progress import ChangingLine
+
+MEGABYTE = 1e6
+PART_OF = {"mnist10k": "mnist"}
+
+
+class FetchError(ValueError):
+    """Some sets could not be fetched; the others are there."""
+
+
+def add_command(subparsers: Any) -> None:
+    """Describe the command and its options."""
+    command: ArgumentParser = subparsers.add_parser(
+        "datasets",
+        help="list the data sets, where they are found and how to obtain them; fetch those of OpenML",
+        description="List the data sets of the evaluation. With --fetch, download some from OpenML: verified, gone on "
+        "with where an earlier fetch was stopped, and kept as .npz files.",
+    )
+    command.set_defaults(run=datasets)
+    command.add_argument("--data", metavar="FOLDER", help="folder to look in and to fetch into (default: $ADAAM_DATA)")
+    command.add_argument("--fetch", nargs="+", metavar="NAME", help=f"fetch from OpenML: {', '.join(SOURCES)}")
+    command.add_argument("--server", metavar="URL", default=SERVER, help=f"another address of OpenML's ({SERVER})")
+
+
+def datasets(arguments: Namespace) -> None:
+    """List the data sets, or fetch some."""
+    folder = data_folder(arguments.data)
+    if arguments.fetch:
+        fetch_all(arguments.fetch, folder, arguments.server)
+        return
+    for each in DATASETS.values():
+        print("\n".join(description(each, folder)))
+    print(
+        "Files may be .npz (X, y, image_shape), .mat (fea, gnd) or, for mnist, IDX. "
+        "Nothing is downloaded unless --fetch asks for it."
+    )
+
+
+def description(each: DataSet, folder: Path | None) -> list[str]:
+    """Lines about a data set: what it is, whether it is here, where it is found, how to obtain it."""
+    paths = found_files(each.name, folder)
+    here = f"here: {', '.join(map(str, paths))}" if paths else "embedded" if each.name == "digits" else "not here"
+    lines = [f"{each.name}: {each.n} images of {each.image_shape[0]}x{each.image_shape[1]}, {each.c} classes ({here})"]
+    told = {"found": each.found, "obtain": each.obtain, "fetched": each.fetched, "terms": each.terms, "note": each.note}
+    return [*lines, *(f"  {key + ':':8} {value}" for key, value in told.items() if value)]
+
+
+def found_files(name: str, folder: Path | None) -> tuple[Path, ...]:
+    """Return a set's files, or nothing where there are none."""
+    try:
+        return find_files(name, folder)
+    except DataFileError:
+        return ()
+
+
+def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> None:
+    """Fetch data sets one by one; one that fails stands in no other's way."""
+    wanted = tuple(dict.fromkeys(PART_OF.get(name, name) for name in names))
+    for name in wanted:
+        if name not in SOURCES:
+            known = f" To obtain it: {DATASETS[name].obtain}." if name in DATASETS else ""
+            raise DataFileError(f"--fetch {name}: cannot be fetched; use some of {', '.join(SOURCES)}.{known}")
+    place = fetch_folder(folder)
+    failures = []
+    for name in wanted:
+        elsewhere = [path for path in found_files(name, folder) if path.parent != place]
+        if elsewhere:
+            say(f"{name}: {', '.join(map(str, elsewhere))} (there already, and looked for there first)")
+            continue
+        progress = Progress(name, sys.stderr)
+        try:
+            path = fetch(name, place, Network(say=progress.say, tell=progress.tell), server)
+        except KeyboardInterrupt:
+            progress.say("stopped; what has come is kept, and the same command goes on from there")
+            raise
+        except (DownloadError, DataFileError) as error:
+            progress.end()
+            failures.append(f"  {error}")
+        else:
+            progress.end()
+            say(f"{name}: {path}")
+    if failures:
+        raise FetchError(f"{len(failures)} of {len(wanted)} could not be fetched:\n" + "\n".join(failures))
+
+
+class Progress:
+    """How far a file has come: at every moment on a terminal, a line for each tenth elsewhere."""
+
+    def __init__(self, name: str, stream: IO[str]) -> None:
+        self._name, self._line = name, ChangingLine(stream)
+        self._start, self._told, self._tenth = monotonic(), 0.0, -1
+        self._first: int | None = None
+
+    def tell(self, n_bytes: int, total: int | None) -> None:
+        """Show the bytes that are there."""
+        now = monotonic()
+        if self._first is None:
+            self._start, self._first = now, n_bytes
+        tenth = 10 * n_bytes // total if total else int(n_bytes / MEGABYTE) // 10
+        due = now - self._told >= 0.1 or n_bytes == total if self._line.changes else tenth != self._tenth
+        if due:
+            self._told, self._tenth = now, tenth
+            self._line.show(f"{self._name}: {come(n_bytes, total, n_bytes - self._first, now - self._start)}")
+
+    def say(self, text: str) -> None:
+        """Show a line of its own."""
+        self.end()
+        say(text)
+
+    def end(self) -> None:
+        """Leave the line."""
+        self._line.end()
+
+
+def come(n_bytes: int, total: int | None, n_new: int, seconds: float) -> str:
+    """Return how far a file has come, how fast, and how long the rest will take.
+
+    Examples
+    --------
+    >>> come(30_000_000, 90_000_000, 20_000_000, 10.0)
+    '30.0 of 90.0 MB, 2.0 MB/s, about 30 s left'
+    """
+    shown = f"{n_bytes / MEGABYTE:.1f}" + (f" of {total / MEGABYTE:.1f} MB" if total else " MB")
+    if not n_new or seconds <= 0:
+        return shown
+    rate = n_new / seconds
+    left = f", about {duration((total - n_bytes) / rate)} left" if total else ""
+    return f"{shown}, {rate / MEGABYTE:.1f} MB/s{left}"

@@ -1,0 +1,376 @@
+"use strict";
+/* One data set: its scatter with the row under the pointer, components, confusion and neighbours. */
+const Exhibits = (() => {
+  const tip = document.getElementById("tip");
+
+  const make = (tag, attributes = {}, ...children) => {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+      else if (value !== null && value !== undefined) element.setAttribute(name, value);
+    }
+    element.append(...children);
+    return element;
+  };
+
+  const loaded = (url) => new Promise((resolve, reject) => {
+    const image = new Image();
+    image.onload = () => resolve(image);
+    image.onerror = () => reject(new Error("a picture of the page could not be read"));
+    image.src = url;
+  });
+
+  class DataSet {
+    constructor(panel) {
+      this.panel = panel;
+      this.data = JSON.parse(panel.querySelector("script.exhibit").textContent);
+      this.view = "after";
+      this.colouring = "classes";
+      this.highlight = "";
+      this.drawing = "patterns";
+      this.selected = this.data.queries[0];
+    }
+
+    async open() {
+      const { data } = this;
+      [this.tiles, this.components, this.patterns] = await Promise.all([data.tiles, data.components, data.patterns].map((each) => loaded(each.url)));
+      if (!data.about.is_image) this.values = this.bytes(this.tiles);
+      this.panel.append(this.scatterPart(), this.neighborsPart(), this.componentsPart(), this.confusionPart());
+      await this.paint();
+      this.neighbors();
+    }
+
+    async paint() {
+      const { data } = this;
+      await Charts.show(this.plot, (width) => this.scatter(width));
+      if (!this.isBound) this.bind();
+      await Charts.show(this.confusionPlot, Charts.confusion(data));
+      if (this.weightsPlot) await Charts.show(this.weightsPlot, Charts.weights(data));
+      this.select(this.selected);
+    }
+
+    /* Pictures of rows */
+
+    bytes(image) {
+      const canvas = make("canvas", { width: image.width, height: image.height });
+      const context = canvas.getContext("2d");
+      context.drawImage(image, 0, 0);
+      return context.getImageData(0, 0, image.width, image.height).data;
+    }
+
+    picture(place, label) {
+      const { data } = this;
+      const canvas = make("canvas", label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" });
+      canvas.dataset.place = place;
+      if (data.about.is_image) this.cut(canvas, this.tiles, data.tiles.columns, place);
+      else this.profile(canvas, place);
+      return canvas;
+    }
+
+    cut(canvas, image, nColumns, place) {
+      const { height, width } = this.data.tile;
+      Object.assign(canvas, { width, height });
+      const [x, y] = [(place % nColumns) * width, Math.floor(place / nColumns) * height];
+      canvas.getContext("2d").drawImage(image, x, y, width, height, 0, 0, width, height);
+    }
+
+    profile(canvas, place) {
+      const { width } = this.data.tile;
+      const nColumns = this.data.tiles.columns;
+      const start = Math.floor(place / nColumns) * this.tiles.width + (place % nColumns) * width;
+      Object.assign(canvas, { width: 256, height: 128, className: "profile" });
+      const context = canvas.getContext("2d");
+      const step = 256 / width;
+      context.fillStyle = Charts.style("--ours");
+      for (let j = 0; j < width; j += 1) {
+        const high = 2 + (124 * this.values[4 * (start + j)]) / 255;
+        context.fillRect(j * step, 128 - high, Math.max(1, step - (step > 4 ? 1 : 0)), high);
+      }
+    }
+
+    describe(place) {
+      const { data } = this;
+      return `row ${data.rows[place]}, class ${data.classes[place]}, cluster ${data.clusters[place]}`;
+    }
+
+    /* A row of buttons, one of them pressed, that sets a field. */
+    pick(legend, field, choices, changed) {
+      return make("fieldset", { class: "switch" }, make("legend", {}, legend),
+        ...choices.map(([value, words]) => make("button", {
+          type: "button", "data-value": value, "aria-pressed": String(this[field] === value),
+          onclick: (event) => {
+            this[field] = value;
+            for (const each of event.currentTarget.parentElement.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === event.currentTarget));
+            changed();
+          },
+        }, words)));
+    }
+
+    /* The scatter */
+
+    scatterPart() {
+      const { data } = this;
+      const { about } = data;
+      const highlight = make("select", { onchange: (event) => { this.highlight = event.target.value; this.redraw(); } },
+        make("option", { value: "" }, "all"), ...data.confusion.map((_, place) => make("option", { value: place }, String(place))));
+      const before = about.is_image ? "raw pixels" : "raw rows";
+      this.plot = make("div", { class: "plot" });
+      this.ring = make("div", { class: "ring", "aria-hidden": "true" });
+      this.stage = make("div", {
+        class: "stage", tabindex: "0", role: "application", "aria-label": `Scatter of ${data.title}. Arrow keys move from row to row, Enter shows its neighbours.`,
+        onkeydown: (event) => this.key(event), onpointermove: (event) => { this.pointer = event.pointerType; }, onmouseleave: () => { tip.hidden = true; },
+      }, this.plot, this.ring);
+      this.inspector = make("div", { class: "inspector" });
+      this.live = make("p", { class: "sr", "aria-live": "polite" });
+      const all = data.rows.length === about.n ? `All ${about.n.toLocaleString("en")} rows` : `${data.rows.length.toLocaleString("en")} of ${about.n.toLocaleString("en")} rows, drawn by chance`;
+      return make("div", { class: "wide" },
+        make("h3", {}, `${data.title}: the learned projection`),
+        make("p", { class: "hint" }, `${all}; ${about.d} features, ${about.c} classes, k = ${about.k}. Accuracy of the clusters shown (seed ${about.seed}, best of ${about.n_starts} starts): ${data.scores.acc.toFixed(1)} %, NMI ${data.scores.nmi.toFixed(1)}, ARI ${data.scores.ari.toFixed(1)}. Point at a row, touch it, or use the arrow keys.`),
+        make("div", { class: "controls" },
+          this.pick("Space", "view", [["after", "learned metric"], ["before", before]], () => this.redraw()),
+          this.pick("Colour by", "colouring", [["classes", "class"], ["clusters", "cluster"], ["errors", "right or wrong"]], () => this.redraw()),
+          make("label", {}, "Highlight ", highlight)),
+        make("div", { class: "split" }, this.stage, this.inspector), this.live,
+        make("p", { class: "notes" }, "Learned metric: the plane in which the cluster centres spread most. Raw: the two leading principal components of the rows as they are. Clusters carry the number and colour of the class they are matched to."),
+        make("p", { class: "notes" }, `How it was made: ${data.facts.map(([name, value]) => `${name} ${value}`).join("; ")}.`));
+    }
+
+    groups() {
+      const { data } = this;
+      if (this.colouring === "errors") {
+        const right = data.classes.map((each, i) => Number(each !== data.clusters[i]));
+        return { of: right, names: ["right", "wrong"], hues: [Charts.style("--right"), Charts.style("--wrong")], symbols: ["circle", "x"] };
+      }
+      const names = data.confusion.map((_, place) => String(place));
+      return { of: data[this.colouring], names, hues: names.map((_, i) => Charts.color(i)), symbols: names.map((_, i) => Charts.symbol(i)) };
+    }
+
+    scatter(width) {
+      const { data } = this;
+      const [x, y] = data[this.view];
+      const { of, names, hues, symbols } = this.groups();
+      const members = names.map(() => []);
+      of.forEach((group, i) => members[group].push(i));
+      const chosen = this.colouring === "clusters" ? data.clusters : data.classes;
+      const isBright = (i) => this.highlight === "" || String(chosen[i]) === this.highlight;
+      const size = data.rows.length > 1500 ? 5 : 7;
+      const traces = members.map((rows, group) => ({
+        type: "scatter", mode: "markers", name: names[group], x: rows.map((i) => x[i]), y: rows.map((i) => y[i]), customdata: rows, hoverinfo: "none",
+        marker: { color: hues[group], symbol: symbols[group], size, opacity: rows.map((i) => (isBright(i) ? 0.8 : 0.06)), line: { width: 0 } },
+      }));
+      const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
+      const annotations = members.flatMap((rows, group) => (!rows.length || this.colouring === "errors" || (this.highlight !== "" && names[group] !== this.highlight) ? [] : [{
+        x: median(rows.map((i) => x[i])), y: median(rows.map((i) => y[i])), text: `<b>${names[group]}</b>`, showarrow: false,
+        bgcolor: Charts.style("--panel"), bordercolor: hues[group], borderwidth: 2, borderpad: 2, font: { size: 11, color: Charts.style("--ink") }, opacity: 0.92, captureevents: false,
+      }]));
+      const range = (values) => { const [low, high] = [Math.min(...values), Math.max(...values)]; const room = (high - low || 1) * 0.05; return [low - room, high + room]; };
+      const quiet = { showticklabels: false, ticks: "", zeroline: false, showgrid: false, showline: true, mirror: true };
+      return {
+        traces,
+        layout: Charts.layout({
+          height: Math.max(320, Math.min(width * 0.8, 580)), margin: { l: 4, r: 4, t: Charts.isTouch() ? 4 : 30, b: 4 }, showlegend: this.colouring === "errors",
+          legend: { x: 0.01, y: 0.99, bgcolor: "rgba(0,0,0,0)" }, annotations, hoverdistance: 12,
+          xaxis: Charts.axis({ ...quiet, range: range(x) }), yaxis: Charts.axis({ ...quiet, range: range(y) }),
+          uirevision: this.view,
+        }),
+      };
+    }
+
+    redraw() {
+      Charts.show(this.plot, (width) => this.scatter(width)).then(() => this.select(this.selected));
+    }
+
+    bind() {
+      this.isBound = true;
+      this.plot.on("plotly_hover", ({ points, event }) => {
+        const place = points[0].customdata;
+        this.select(place);
+        if (this.pointer !== "touch" && event) this.showTip(place, event);
+      });
+      this.plot.on("plotly_unhover", () => { tip.hidden = true; });
+      this.plot.on("plotly_click", ({ points }) => { this.select(points[0].customdata); this.neighbors(); });
+      this.plot.on("plotly_relayout", () => this.placeRing());
+    }
+
+    showTip(place, event) {
+      const { data } = this;
+      tip.replaceChildren(this.picture(place), `class ${data.classes[place]}`);
+      tip.hidden = false;
+      const room = 16;
+      const box = tip.getBoundingClientRect();
+      const left = event.clientX + room + box.width > innerWidth ? event.clientX - room - box.width : event.clientX + room;
+      tip.style.left = `${Math.max(4, left)}px`;
+      tip.style.top = `${Math.max(4, Math.min(event.clientY + room, innerHeight - box.height - 4))}px`;
+    }
+
+    select(place) {
+      const { data } = this;
+      this.selected = place;
+      const isRight = data.classes[place] === data.clusters[place];
+      const fact = (name, ...value) => make("div", {}, make("dt", {}, name), make("dd", {}, ...value));
+      this.inspector.replaceChildren(this.picture(place, this.describe(place)), make("dl", {},
+        fact("row", String(data.rows[place])), fact("class", String(data.classes[place])),
+        fact("cluster", `${data.clusters[place]} `, make("span", { class: isRight ? "right" : "wrong" }, isRight ? "✓ right" : "✕ wrong"))),
+        make("button", { type: "button", class: "plain", onclick: () => { this.neighbors(); this.strips.scrollIntoView({ block: "nearest" }); } }, "Show its neighbours"));
+      this.placeRing();
+    }
+
+    /* Where a row lies on the screen, from the axes as they are now. */
+    pixel(place) {
+      const area = this.plot.querySelector(".nsewdrag");
+      if (!area) return null;
+      const [x, y] = this.data[this.view].map((axis) => axis[place]);
+      const { xaxis, yaxis } = this.plot.layout;
+      const [box, home] = [area.getBoundingClientRect(), this.stage.getBoundingClientRect()];
+      const across = (x - xaxis.range[0]) / (xaxis.range[1] - xaxis.range[0]);
+      const up = (y - yaxis.range[0]) / (yaxis.range[1] - yaxis.range[0]);
+      const isInside = across >= 0 && across <= 1 && up >= 0 && up <= 1;
+      return { left: box.left - home.left + across * box.width, top: box.top - home.top + (1 - up) * box.height, isInside };
+    }
+
+    placeRing() {
+      const at = this.pixel(this.selected);
+      this.ring.hidden = !at || !at.isInside;
+      if (at) Object.assign(this.ring.style, { left: `${at.left}px`, top: `${at.top}px` });
+    }
+
+    key(event) {
+      const step = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+      if (event.key === "Enter" && event.target === this.stage) { this.neighbors(); event.preventDefault(); return; }
+      if (!step) return;
+      event.preventDefault();
+      tip.hidden = true;
+      const next = this.towards(step);
+      if (next === null) return;
+      this.select(next);
+      this.live.textContent = this.describe(next);
+    }
+
+    /* The nearest row within 45 degrees of a direction. */
+    towards([dx, dy]) {
+      const [x, y] = this.data[this.view];
+      let [best, least] = [null, Infinity];
+      for (let i = 0; i < x.length; i += 1) {
+        const along = (x[i] - x[this.selected]) * dx + (y[i] - y[this.selected]) * dy;
+        const aside = Math.abs((x[i] - x[this.selected]) * dy) + Math.abs((y[i] - y[this.selected]) * dx);
+        const far = along + 2 * aside;
+        if (i !== this.selected && along > 0 && aside <= along && far < least) [best, least] = [i, far];
+      }
+      return best;
+    }
+
+    /* Neighbours before and after */
+
+    neighborsPart() {
+      const { data } = this;
+      this.strips = make("div", { class: "strips" });
+      const among = data.rows.length === data.about.n ? "" : ` among the ${data.rows.length.toLocaleString("en")} rows shown`;
+      return make("div", { class: "wide" }, make("h3", {}, "Nearest neighbours before and after"),
+        make("p", {}, `Of the ${data.nearest_after[0].length} nearest neighbours of a row${among}, `, make("strong", {}, `${data.same_before.toFixed(1)} %`), " are of its class by Euclidean distance of the raw rows, and ", make("strong", {}, `${data.same_after.toFixed(1)} %`), " by the learned metric."),
+        make("p", { class: "hint" }, "First line: the row chosen above. Others: rows drawn by chance. Solid underline: same class; dashed with ✕: another class."),
+        this.strips);
+    }
+
+    neighbors() {
+      const { data } = this;
+      const tile = (place, kind, note) => make("figure", { class: `tile ${kind}` }, this.picture(place, `${this.describe(place)}${note}`));
+      const line = (query, nearest, kind, words) => make("div", { class: `line ${kind}` }, make("span", { class: "label" }, words),
+        ...nearest[query].map((place) => {
+          const isSame = data.classes[place] === data.classes[query];
+          return tile(place, isSame ? "same" : "other", isSame ? ", same class" : ", another class");
+        }));
+      const head = make("div", { class: "strip head" }, make("span", {}, "row"), make("span", {}, "before: raw, nearest first"), make("span", {}, "after: learned metric, nearest first"));
+      const places = [...new Set([this.selected, ...data.queries])];
+      this.strips.replaceChildren(head, ...places.map((query) => make("div", { class: "strip" }, tile(query, "query", ""),
+        line(query, data.nearest_before, "before", "before"), line(query, data.nearest_after, "after", "after"))));
+    }
+
+    /* Components and confusion */
+
+    componentsPart() {
+      const { data } = this;
+      const part = make("div", {}, make("h3", {}, "What the metric looks at"));
+      if (!data.about.is_image) {
+        this.weightsPlot = make("div", { class: "plot", role: "img", "aria-label": "Weights of each component" });
+        part.append(make("p", { class: "hint" }, "Each component is a weighted sum of features; blue counts against, brown for."), this.weightsPlot);
+        return part;
+      }
+      const { count } = data.components;
+      const grid = make("div", { class: `grid ${count > 24 ? "many" : count > 12 ? "" : "few"}` });
+      const words = {
+        patterns: "What changes along each component: its covariance with every pixel. Every image has its own symmetric scale.",
+        components: "The weights themselves: a row is mapped to its products with them, and they also cancel what neighbouring pixels share. Every image has its own symmetric scale.",
+      };
+      const told = make("p", { class: "hint" });
+      const draw = () => {
+        const kind = this.drawing;
+        told.textContent = words[kind];
+        grid.replaceChildren(...Array.from({ length: count }, (_, place) => {
+          const canvas = make("canvas", { role: "img", "aria-label": `${kind === "patterns" ? "pattern" : "weights"} of component ${place + 1} of ${data.title}` });
+          this.cut(canvas, this[kind], data[kind].columns, place);
+          return make("figure", {}, canvas, make("figcaption", {}, String(place + 1)));
+        }));
+      };
+      draw();
+      part.append(make("div", { class: "controls" }, this.pick("Show", "drawing", [["patterns", "patterns"], ["components", "weights"]], draw)), told, grid,
+        make("div", { class: "scale" }, make("span", {}, "falls"), make("i", {}), make("span", {}, "rises along the component")));
+      return part;
+    }
+
+    confusionPart() {
+      const { data } = this;
+      const right = data.confusion.reduce((sum, row, place) => sum + row[place], 0);
+      const words = data.confusions.map(([row, column, count]) => `${count.toLocaleString("en")} of class ${row} in the cluster of ${column}`).join("; ");
+      const told = `${right.toLocaleString("en")} of ${data.about.n.toLocaleString("en")} rows are in the cluster of their class.${words ? ` Largest errors: ${words}.` : ""}`;
+      this.confusionPlot = make("div", { class: "plot", role: "img", "aria-label": `Confusion matrix of ${data.title}. ${told}` });
+      return make("div", {}, make("h3", {}, "Classes and clusters"), make("p", { class: "hint" }, `${told} Colour: share of the class.`), this.confusionPlot);
+    }
+  }
+
+  const sets = new Map();
+
+  async function open(panel) {
+    const known = sets.get(panel);
+    if (known) return known.paint();
+    const set = new DataSet(panel);
+    sets.set(panel, set);
+    await set.open();
+    panel.dataset.ready = "true";
+    return undefined;
+  }
+
+  function start() {
+    const tabs = [...document.querySelectorAll('[role="tab"]')];
+    const choose = (tab) => {
+      for (const each of tabs) {
+        const isChosen = each === tab;
+        each.setAttribute("aria-selected", String(isChosen));
+        each.tabIndex = isChosen ? 0 : -1;
+        document.getElementById(each.getAttribute("aria-controls")).hidden = !isChosen;
+      }
+      open(document.getElementById(tab.getAttribute("aria-controls")));
+    };
+    tabs.forEach((tab, place) => {
+      tab.addEventListener("click", () => choose(tab));
+      tab.addEventListener("keydown", (event) => {
+        const to = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: tabs.length - 1 }[event.key];
+        if (to === undefined) return;
+        event.preventDefault();
+        const next = tabs[(to + tabs.length) % tabs.length];
+        next.focus();
+        choose(next);
+      });
+    });
+    if (!tabs.length) return;
+    // The first data set is drawn when it comes near, so that the summary is there at once.
+    const watch = new IntersectionObserver((entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      watch.disconnect();
+      choose(tabs.find((tab) => tab.getAttribute("aria-selected") === "true") || tabs[0]);
+    }, { rootMargin: "800px" });
+    watch.observe(document.getElementById("sets"));
+  }
+
+  const repaint = () => sets.forEach((set) => { if (!set.panel.hidden && set.isBound) { set.select(set.selected); set.neighbors(); } });
+  return { start, repaint };
+})();

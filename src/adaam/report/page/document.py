@@ -1,0 +1,187 @@
+"""The page put together: a template, its style and scripts, tables, and data that the scripts draw."""
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import asdict
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from adaam._version import __version__
+from adaam.bench.datasets import title_of
+from adaam.bench.exhibit import Exhibit
+from adaam.files import atomic_file
+from adaam.report.charts import Chart, all_charts
+from adaam.report.page.exhibits import payload
+from adaam.report.page.overview import Overview, Standing, overview
+from adaam.report.page.provenance import Session, cases_table, sessions
+from adaam.report.page.tables import html_table
+from adaam.report.summary import Record
+from adaam.report.tables import all_tables
+
+NAME = "report.html"
+NO_EXHIBIT = "No exhibit is stored beside these records. The command adaam reproduce makes them."
+FIGURE_NOTES = {
+    "fig1a": "Averages over rounds; bars are standard deviations. The axis spans at least five points of accuracy.",
+    "fig1b": "All entries of the final affinity, the diagonal included, counted before the small ones are set to zero.",
+    "fig2": "Averages over rounds; bars are standard deviations. Dashed: the method's own preparation.",
+    "fig3": "Seconds of one fit, without k-means, on the first rows of the data set; the machine is named below.",
+}
+SCRIPTS = ("theme.js", "tables.js", "charts.js", "exhibits.js", "main.js")
+
+
+def write_page(records: Sequence[Record], exhibits: Sequence[Exhibit], folder: Path) -> Path:
+    """Write the page, whole or not at all.
+
+    Raises
+    ------
+    ImportError
+        Where plotly is not installed.
+    """
+    content = page(records, exhibits, plotly_script())
+    path = folder / NAME
+    with atomic_file(path) as stream:
+        stream.write(content.encode())
+    return path
+
+
+def plotly_script() -> str:
+    """Return plotly.js as the Python package of that name carries it."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ImportError("The page needs plotly. Install it with: pip install adaam[page]") from error
+    # A browser turns line ends into its own before it hashes a script.
+    return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) -> str:
+    """Return the page as text: a pure function of what it shows.
+
+    Parameters
+    ----------
+    records : sequence of dicts
+        Everything a records file holds.
+    exhibits : sequence of Exhibit
+        Those that are at hand.
+    charting : str
+        The charting library.
+    """
+    found = overview(records)
+    charts = all_charts(records)
+    tables = [html_table(table) for table in all_tables(records)]
+    # One script a file would need as many promises; the theme must be set before anything is painted.
+    first, later = _asset("theme.js"), "\n".join(_asset(name) for name in SCRIPTS[1:])
+    return Template(_asset("page.html")).substitute(
+        policy=escape(policy((first, charting, later))),
+        style=_asset("page.css"),
+        theme_script=first,
+        charting=charting,
+        script=later,
+        version=escape(__version__),
+        what=escape(_what(found)),
+        findings="\n".join(f"<li>{escape(sentence)}</li>" for sentence in found.sentences),
+        standings="\n".join(map(_standing, found.standings)),
+        tables="\n".join(tables) or "<p>No table can be filled yet.</p>",
+        figures="\n".join(map(_figure, charts)) or "<p>These records fill no figure.</p>",
+        tabs="\n".join(_tab(each, place) for place, each in enumerate(exhibits)),
+        panels="\n".join(_panel(each, place) for place, each in enumerate(exhibits)) or f"<p>{NO_EXHIBIT}</p>",
+        sessions="\n".join(map(_session, sessions(records))),
+        cases=html_table(cases_table(records)),
+        data=script_json({"overview": asdict(found), "charts": [asdict(chart) for chart in charts]}),
+    )
+
+
+def policy(scripts: Sequence[str]) -> str:
+    """Return what the browser may do: run these very scripts, and load nothing from anywhere."""
+    hashes = " ".join(f"'sha256-{b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def script_json(value: Any) -> str:
+    """Return JSON that cannot end the element it stands in, nor start one."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _asset(name: str) -> str:
+    return (files("adaam.report.page") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _what(found: Overview) -> str:
+    least, most = found.rounds
+    rounds = f"{most} rounds each" if least == most else f"{least} to {most} rounds each"
+    names = ", ".join(each.title for each in found.standings)
+    n_sets = len(found.standings)
+    methods = f"{found.n_methods} method{'s' if found.n_methods != 1 else ''}"
+    sets = f"{n_sets} data set{'s' if n_sets != 1 else ''}"
+    return f"{methods} on {sets} ({names}), {rounds}, {found.n_rounds:,} in all." if n_sets else "Nothing yet."
+
+
+def _standing(each: Standing) -> str:
+    ours = "–" if each.ours is None else f"{each.ours.average:.1f}"
+    pairs = [] if each.paper is None else [("AdaAM, the paper", f"{each.paper:.1f}")]
+    pairs += [(score.name, f"{score.average:.1f}") for score in each.today]
+    lines = "".join(f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>" for name, value in pairs)
+    best = f"Best of {each.n_methods} methods." if each.is_won else _ahead(each)
+    mark = ' class="card won"' if each.is_won else ' class="card"'
+    return (
+        f'<li{mark}><h3>{escape(each.title)}</h3><p class="big"><span>{ours}</span><small>% AdaAM</small></p>'
+        f'<dl>{lines}</dl><p class="best">{best}</p></li>'
+    )
+
+
+def _ahead(each: Standing) -> str:
+    if each.n_methods == 1:
+        return "No other method was run."
+    return f"Best of {each.n_methods} methods: {escape(each.best.name)}, {each.best.average:.1f}."
+
+
+def _figure(chart: Chart) -> str:
+    name, title = escape(chart.name), escape(chart.title)
+    return (
+        f'<figure class="chart"><figcaption><h3 id="{name}-title">{_paper_name(chart.name)}. {title}</h3></figcaption>'
+        f'<div class="plot" id="{name}" role="img" aria-labelledby="{name}-title"></div>'
+        f'<p class="notes">{escape(FIGURE_NOTES.get(chart.name, ""))} Every case is listed under '
+        '<a href="#cases">Every case</a>.</p></figure>'
+    )
+
+
+def _paper_name(name: str) -> str:
+    return escape(name.replace("fig", "Fig. "))
+
+
+def _tab(exhibit: Exhibit, place: int) -> str:
+    title = escape(title_of(exhibit.about["dataset"]))
+    chosen = "true" if place == 0 else "false"
+    focus = "" if place == 0 else ' tabindex="-1"'
+    return (
+        f'<button type="button" role="tab" id="tab-{place}" aria-controls="set-{place}" aria-selected="{chosen}"'
+        f"{focus}>{title}</button>"
+    )
+
+
+def _panel(exhibit: Exhibit, place: int) -> str:
+    hidden = "" if place == 0 else " hidden"
+    return (
+        f'<div role="tabpanel" id="set-{place}" aria-labelledby="tab-{place}" class="set"{hidden}>'
+        f'<script type="application/json" class="exhibit">{script_json(payload(exhibit))}</script></div>'
+    )
+
+
+def _session(each: Session) -> str:
+    pairs = (*each.facts, ("records", str(each.n_records)))
+    facts = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
+    started = escape(dict(each.facts)["started"])
+    is_open = " open" if each.number == 1 else ""
+    return (
+        f'<details class="session"{is_open}><summary>Session {each.number}: {started}, {each.n_records} records'
+        f"</summary><dl>{facts}</dl></details>"
+    )

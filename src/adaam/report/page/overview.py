@@ -1,0 +1,128 @@
+"""What a newcomer wants to know first: what was run, what won, and how AdaAM stands beside what people use today."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from adaam.bench.datasets import title_of
+from adaam.report.summary import Record, Summary, method_title, paper_accuracy, summaries
+
+TODAY = ("kmeans", "pca", "spectral", "umap")  # what most users would run
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A method's average accuracy in per cent."""
+
+    name: str
+    average: float
+    spread: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One data set: AdaAM here and in the paper, what users run today, and the best of all."""
+
+    dataset: str
+    title: str
+    ours: Score | None
+    paper: float | None
+    today: tuple[Score, ...]
+    best: Score
+    n_methods: int
+
+    @property
+    def is_won(self) -> bool:
+        """Whether AdaAM has the best average, as shown with one digit; alone it has beaten nobody."""
+        if self.ours is None or self.n_methods < 2:
+            return False
+        return round(self.ours.average, 1) >= round(self.best.average, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What was run, and where each data set stands."""
+
+    n_methods: int
+    n_rounds: int  # in all
+    rounds: tuple[int, int]  # least and most a case
+    standings: tuple[Standing, ...]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The findings, each true of exactly these records."""
+        ours = [each for each in self.standings if each.ours is not None]
+        if not ours:
+            return ("AdaAM itself was not run.",)
+        told = [_alone(ours[0])] if len(ours) == 1 else [_counted(ours)]
+        told += _against(ours, method_title(TODAY[0]))
+        known = [(each.ours.average, each.paper) for each in ours if each.ours is not None and each.paper is not None]
+        if known:
+            gaps = [own - paper for own, paper in known]
+            told.append(
+                f"Against the paper's own figures for AdaAM: {np.mean(gaps):+.1f} points on average, "
+                f"at most {max(map(abs, gaps)):.1f} apart.".replace("-", "−")
+            )
+        return tuple(told)
+
+
+def overview(records: Iterable[Record]) -> Overview:
+    """Take the default cases together, data set by data set."""
+    found = [each for each in summaries(records) if each.setting.is_default]
+    datasets = dict.fromkeys(each.setting.dataset for each in found)
+    standings = tuple(_standing([each for each in found if each.setting.dataset == name]) for name in datasets)
+    rounds = [each.rounds for each in found] or [0]
+    n_methods = len({each.setting.method for each in found})
+    return Overview(n_methods, sum(rounds), (min(rounds), max(rounds)), standings)
+
+
+def _standing(group: Sequence[Summary]) -> Standing:
+    dataset = group[0].setting.dataset
+    # Of a method's preparations the better one stands for it, to the other methods' favour.
+    scores: dict[str, Score] = {}
+    for each in sorted(group, key=lambda one: one.average):
+        name = each.setting.method
+        scores[name] = Score(method_title(name), 100 * each.average, 100 * each.spread)
+    today = tuple(scores[name] for name in TODAY if name in scores)
+    best = max(scores.values(), key=lambda score: score.average)
+    paper = paper_accuracy(dataset, "adaam")[0]
+    return Standing(dataset, title_of(dataset), scores.get("adaam"), paper, today, best, len(scores))
+
+
+def _alone(each: Standing) -> str:
+    own = f"On {each.title}, AdaAM reaches {each.ours.average if each.ours else 0:.1f} %"
+    if each.is_won:
+        return f"{own}, the best of {each.n_methods} methods."
+    if each.n_methods == 1:
+        return f"{own}; no other method was run."
+    return f"{own}; the best is {each.best.name} with {each.best.average:.1f} %."
+
+
+def _counted(ours: Sequence[Standing]) -> str:
+    won = [each.title for each in ours if each.is_won]
+    told = f"AdaAM is the best of the methods run on {len(won) or 'none'} of the {len(ours)} data sets"
+    told += f" ({', '.join(won)})." if won else "."
+    ahead: dict[str, list[str]] = {}
+    for each in ours:
+        if not each.is_won and each.n_methods > 1:
+            ahead.setdefault(each.best.name, []).append(f"{each.title} ({each.best.average:.1f} %)")
+    places = [f"{name} on {', '.join(where)}" for name, where in ahead.items()]
+    return f"{told} Ahead of it: {'; '.join(places)}." if places else told
+
+
+def _against(ours: Sequence[Standing], name: str) -> list[str]:
+    gaps = [
+        each.ours.average - other.average
+        for each in ours
+        for other in each.today
+        if each.ours is not None and other.name == name
+    ]
+    if not gaps:
+        return []
+    where = f" on {sum(gap > 0 for gap in gaps)} of {len(gaps)} data sets" if len(gaps) > 1 else ""
+    word = "better" if np.mean(gaps) > 0 else "worse"
+    average = ", on average" if len(gaps) > 1 else ""
+    if where:
+        return [f"It beats {name}{where}; {abs(np.mean(gaps)):.1f} points {word}{average}."]
+    return [f"AdaAM is {abs(np.mean(gaps)):.1f} points {word} than {name} on the rows as they are."]

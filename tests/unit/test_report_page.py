@@ -1,0 +1,286 @@
+"""The page as text: pictures, tables, findings and origins as pure functions, and nothing that breaks out."""
+
+import io
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_digits
+
+from adaam.bench.datasets import Data
+from adaam.bench.exhibit import make_exhibit
+from adaam.report.charts import all_charts
+from adaam.report.page import document
+from adaam.report.page.document import page, policy, script_json, write_page
+from adaam.report.page.exhibits import confusions, payload, queries, same_class
+from adaam.report.page.overview import overview
+from adaam.report.page.png import columns_of, data_url, diverging_palette, png, sheet, signed_bytes
+from adaam.report.page.provenance import UNKNOWN, cases_table, sessions
+from adaam.report.page.tables import html_table
+from adaam.report.tables import Cell, Table, all_tables
+
+pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
+
+EVIL = "</script><script>alert(1)</script><!-- \u2028 & ' \""
+SESSION = {
+    "kind": "session", "started": "2026-01-02T03:04:05+00:00", "machine": "x86_64, 2 cores", "system": "Linux",
+    "jobs": 1, "threads": "default", "commit": "abc123", "command": "adaam reproduce",
+    "versions": {"adaam": "9.9", "numpy": "8.8"},
+}  # fmt: skip
+
+
+def record(method, acc, *, dataset="usps", preparation="reference", round_number=0, **settings):
+    return {
+        "kind": "score", "dataset": dataset, "method": method, "preparation": preparation, "round": round_number,
+        "acc": acc, "nmi": acc / 2, "ari": acc / 4, "fit_seconds": 1.25, "peak_bytes": 3 << 20, "n": 50, "d": 4,
+        "c": 2, "k": 5, "seed": round_number, "engine": "cpu", "versions": {"adaam": "9.9"}, "n_neighbors": None,
+        "n_rows": None, "n_iter": 1, "n_starts": 10, **settings,
+    }  # fmt: skip
+
+
+RECORDS = [
+    SESSION,
+    record("adaam", 0.69),
+    record("adaam", 0.71, round_number=1),
+    record("kmeans", 0.5, preparation="raw"),
+    record("adaam", 0.6, n_iter=2),
+    {**SESSION, "started": "2026-02-02T00:00:00+00:00"},
+    record("knn", 0.65, preparation="reference"),
+    record("knn", 0.75, preparation="literature"),
+]
+
+
+@pytest.fixture(scope="module")
+def exhibit():
+    digits = load_digits()
+    return make_exhibit(Data(digits.data[:200], digits.target[:200], (8, 8)), "tiny", n_starts=1)
+
+
+def decoded(content):
+    return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
+
+
+def test_a_png_holds_the_bytes_it_was_given(rng):
+    for shape in ((1, 1), (7, 13), (64, 5)):
+        grey = rng.integers(0, 256, shape).astype(np.uint8)
+        smooth = np.cumsum(np.ones(shape), axis=0).astype(np.uint8)
+        for picture in (grey, smooth):
+            np.testing.assert_array_equal(decoded(png(picture))[:, :, 0], picture)
+        palette = diverging_palette()
+        np.testing.assert_array_equal(decoded(png(grey, palette)), palette[grey])
+
+
+def test_a_sheet_unpacks_to_its_tiles(rng):
+    tiles = rng.integers(0, 256, (11, 3, 5)).astype(np.uint8)
+    laid = sheet(tiles, 4)
+    assert laid.shape == (9, 20)
+    for place, tile in enumerate(tiles):
+        row, column = divmod(place, 4)
+        np.testing.assert_array_equal(laid[3 * row : 3 * row + 3, 5 * column : 5 * column + 5], tile)
+    assert (laid[6:, 15:] == 0).all()
+
+
+@pytest.mark.parametrize(("height", "width"), [(28, 28), (1, 128), (40, 1), (40, 40)])
+def test_a_sheet_of_the_largest_exhibit_is_no_longer_than_browsers_allow(height, width):
+    n_columns = columns_of(3000, height, width)
+    assert max(n_columns * width, -(-3000 // n_columns) * height) <= 4096
+
+
+def test_the_scale_of_components_is_symmetric_and_its_middle_is_light():
+    values = np.array([[[-2.0, 0.0, 1.0]], [[0.0, 0.0, 0.0]]])
+    np.testing.assert_array_equal(signed_bytes(values), [[[1, 128, 192]], [[128, 128, 128]]])
+    palette = diverging_palette()
+    assert palette.shape == (256, 3)
+    assert palette[128].min() > 235
+    # Equal sizes of either sign are about equally dark.
+    brightness = palette.mean(axis=1)
+    assert abs(brightness[1] - brightness[255]) < 25
+
+
+def test_the_payload_draws_the_rows_of_the_exhibit(exhibit):
+    shown = payload(exhibit)
+    address = shown["tiles"]["url"]
+    assert address.startswith("data:image/png;base64,")
+    import base64
+
+    picture = decoded(base64.b64decode(address.partition(",")[2]))[:, :, 0]
+    for place in (0, 17, 199):
+        row, column = divmod(place, shown["tiles"]["columns"])
+        np.testing.assert_array_equal(picture[8 * row : 8 * row + 8, 8 * column : 8 * column + 8], exhibit.tiles[place])
+    np.testing.assert_allclose(np.array(shown["after"]).T * np.abs(exhibit.after).max(), exhibit.after, atol=1e-3)
+    assert shown["nearest_after"] == exhibit.nearest_after.tolist()
+    json.dumps(shown, allow_nan=False)
+
+
+def test_shares_of_equal_classes_are_counted_one_by_one(exhibit):
+    hits = [
+        exhibit.classes[other] == exhibit.classes[row]
+        for row, found in enumerate(exhibit.nearest_after)
+        for other in found
+    ]
+    assert same_class(exhibit, exhibit.nearest_after) == round(100 * float(np.mean(hits)), 1)
+
+
+def test_the_largest_errors_come_first_and_right_rows_are_none():
+    assert confusions(np.array([[9, 1, 0], [4, 9, 0], [0, 2, 9]])) == [[1, 0, 4], [2, 1, 2], [0, 1, 1]]
+    assert confusions(np.diag([3, 4])) == []
+
+
+def test_rows_are_drawn_by_chance_the_same_each_time():
+    assert queries(100, 0) == queries(100, 0)
+    assert sorted(queries(3, 0)) == [0, 1, 2]
+
+
+def test_the_overview_says_what_the_records_do():
+    found = overview(RECORDS)
+    (usps,) = found.standings
+    assert usps.ours.average == pytest.approx(70)
+    assert usps.paper == 69.36
+    assert [(score.name, score.average) for score in usps.today] == [("k-means", 50)]
+    assert usps.best.name == "k-NN", "the better of its preparations stands for a method"
+    assert not usps.is_won
+    assert found.n_methods == 3
+    assert found.rounds == (1, 2)
+    assert found.sentences == (
+        "On USPS, AdaAM reaches 70.0 %; the best is k-NN with 75.0 %.",
+        "AdaAM is 20.0 points better than k-means on the rows as they are.",
+        "Against the paper's own figures for AdaAM: +0.6 points on average, at most 0.6 apart.",
+    )
+
+
+def test_the_overview_of_several_sets_names_who_is_ahead_where():
+    others = [record("adaam", 0.9, dataset="own"), record("kmeans", 0.95, dataset="own", preparation="raw")]
+    won = [record("adaam", 0.9, dataset="coil20"), record("kmeans", 0.5, dataset="coil20", preparation="raw")]
+    first, second, _ = overview([*RECORDS, *others, *won]).sentences
+    assert first == (
+        "AdaAM is the best of the methods run on 1 of the 3 data sets (COIL20). Ahead of it: k-NN on USPS (75.0 %); "
+        "k-means on own (95.0 %)."
+    )
+    assert second == "It beats k-means on 2 of 3 data sets; 18.3 points better, on average."
+    (alone,) = overview([record("adaam", 0.5, dataset="own")]).sentences
+    assert alone == "On own, AdaAM reaches 50.0 %; no other method was run."
+    assert overview([record("kmeans", 0.5)]).sentences == ("AdaAM itself was not run.",)
+    assert overview([]).standings == ()
+
+
+def test_every_session_is_told_with_its_records():
+    first, second = sessions(RECORDS)
+    facts = dict(first.facts)
+    assert facts["command"] == "adaam reproduce"
+    assert facts["commit"] == "abc123"
+    assert facts["libraries"] == "numpy 8.8"
+    assert (first.n_records, second.n_records) == (4, 2)
+    (unknown,) = sessions([record("adaam", 0.5)])
+    assert dict(unknown.facts)["commit"] == UNKNOWN
+    assert dict(unknown.facts)["adaam"] == "9.9"
+
+
+def test_every_case_is_told_with_its_seeds_and_session():
+    rows = [tuple(cell.text for cell in row) for row in cases_table(RECORDS).rows]
+    assert rows[0] == (
+        "USPS", "AdaAM", "reference", "Table 1", "50", "5", "1", "2", "0–1", "10", "70.00", "1",
+    )  # fmt: skip
+    assert rows[1][3:8] == ("Fig. 1a", "50", "5", "2", "1")
+    assert [row[-1] for row in rows] == ["1", "1", "2", "2", "1"]
+
+
+def test_a_table_marks_best_and_paper_and_can_be_sorted():
+    shown = html_table(all_tables(RECORDS)[0])
+    assert shown.count('aria-sort="none"') == 4
+    assert (
+        '<td class="number" data-value="75.00"><strong>75.00</strong> <small title="the paper">68.25</small></td>'
+        in shown
+    )
+    assert 'class="ours"' in shown
+    assert '<th scope="row" class="word" data-value="AdaAM">' in shown
+
+
+def test_signs_of_html_are_made_harmless_in_tables():
+    shown = html_table(Table("x", EVIL, (EVIL,), ((Cell(EVIL, paper=EVIL),),), 1, (EVIL,)))
+    assert "<script" not in shown
+    assert "<!--" not in shown
+    assert shown.count("&lt;/script&gt;") == 2 * 6, "title, heading, cell, its value, the paper, note"
+
+
+def test_json_cannot_end_the_element_it_stands_in():
+    text = script_json({"name": EVIL, "also": "<!--<script>"})
+    assert not re.search("[<>&\u2028]", text)
+    assert json.loads(text) == {"name": EVIL, "also": "<!--<script>"}
+
+
+def test_a_name_that_ends_scripts_ends_none(exhibit):
+    evil = replace(exhibit, about={**exhibit.about, "dataset": EVIL})
+    records = [{**SESSION, "command": EVIL, "commit": EVIL}, record("adaam", 0.5, dataset=EVIL), record(EVIL, 0.6)]
+    shown = page(records, [evil], "/* charts */")
+    assert "alert(1)</script>" not in shown
+    # The theme, the data, one exhibit, the charting library, and what draws.
+    assert len(re.findall("<script", shown)) == shown.count("</script>") == 5
+
+
+def test_the_page_is_a_pure_function_and_holds_everything(exhibit):
+    shown = page(RECORDS, [exhibit], "/* charts */")
+    assert page(RECORDS, [exhibit], "/* charts */") == shown
+    for part in ("summary", "tables", "figures", "sets", "provenance", "table1", "table2", "scores", "times", "fig1a"):
+        assert f'id="{part}"' in shown
+    (data,) = re.findall('<script type="application/json" id="data">(.*?)</script>', shown)
+    charts = json.loads(data)["charts"]
+    assert [chart["name"] for chart in charts] == [chart.name for chart in all_charts(RECORDS)]
+    assert charts[0]["panels"][0]["series"][0]["y"] == list(all_charts(RECORDS)[0].panels[0].series[0].y)
+
+
+def test_the_page_names_no_address_but_its_own(exhibit):
+    shown = page(RECORDS, [exhibit], "")
+    assert re.findall(r'(?:src|href)="(?!#|data:)', shown) == []
+    assert not re.search(r"https?://|@import|url\(", shown)
+
+
+def test_the_policy_admits_the_very_scripts_and_no_network(exhibit):
+    import hashlib
+    from base64 import b64encode
+    from html import unescape
+
+    shown = page(RECORDS, [exhibit], "/* charts */")
+    (told,) = re.findall('http-equiv="Content-Security-Policy" content="([^"]*)"', shown)
+    assert unescape(told).startswith("default-src 'none'; ")
+    scripts = re.findall("<script>(.*?)</script>", shown, flags=re.DOTALL)
+    assert len(scripts) == 3
+    for script in scripts:
+        digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert f"'sha256-{digest}'" in unescape(told)
+    assert "unsafe-eval" not in policy(scripts)
+
+
+def test_no_records_make_a_page_that_says_so():
+    shown = page([], [], "")
+    assert "Nothing yet." in shown
+    assert "No exhibit is stored" in shown
+
+
+def test_a_missing_library_is_named_with_the_way_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "plotly.offline", None)
+    with pytest.raises(ImportError, match=r"pip install adaam\[page\]"):
+        write_page(RECORDS, [], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_page_is_written_whole_with_the_library_once(tmp_path, exhibit):
+    pytest.importorskip("plotly")
+    path = write_page(RECORDS, [exhibit], tmp_path)
+    text = path.read_text(encoding="utf-8")
+    assert path.name == "report.html"
+    assert text.count(document.plotly_script()[:400]) == 1
+    assert len(text) < 6_000_000
+
+
+def test_every_asset_is_used():
+    from importlib.resources import files
+
+    there = {path.name for path in (files("adaam.report.page") / "assets").iterdir()}
+    assert there == {"page.html", "page.css", *document.SCRIPTS}
+
+
+def test_an_address_holds_all_of_a_picture():
+    assert data_url(b"\x89P") == "data:image/png;base64,iVA="
