@@ -1,6 +1,5 @@
 """The command line as a shell user meets it: real processes, real files."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -191,13 +190,14 @@ def test_warnings_are_one_line_each(tmp_path):
 
 def test_an_interrupt_exits_with_130_and_leaves_no_file(tmp_path):
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((20_000, 60)))
+    arguments = ["cluster", str(tmp_path / "rows.npy"), "--clusters", "10", "-o", str(tmp_path / "l.csv")]
+    program = f"import sys; from adaam.cli import main; print('ready', flush=True); sys.exit(main({arguments!r}))"
     process = subprocess.Popen(
-        [sys.executable, "-m", "adaam", "cluster", tmp_path / "rows.npy", "--clusters", "10", "-o", tmp_path / "l.csv"],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    time.sleep(4.0)  # imports are over and the fit, which takes longer than this, is under way
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(1.0)  # the fit, which takes longer than this, is under way
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -12,8 +12,12 @@ import adaam.affinity
 import adaam.estimators
 from adaam.engines import CPUEngine, GPUEngine
 from adaam.prepare import Preparation
+from adaam.selection import ClusterCount, Selection, Trial
 
 Arrays: TypeAlias = dict[str, Any]
+
+# Plain values that estimators hold.
+VALUES = (CPUEngine, GPUEngine, Selection, Trial, ClusterCount)
 
 FITTED = re.compile(r"[a-z][a-z0-9_]*_")
 
@@ -22,7 +26,7 @@ def known_classes() -> dict[str, type]:
     """The only classes a model file can name."""
     public = [getattr(module, name) for module in (adaam.affinity, adaam.estimators) for name in module.__all__]
     settings = [cls for cls in public if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
-    return {cls.__name__: cls for cls in [*settings, Preparation, CPUEngine, GPUEngine]}
+    return {cls.__name__: cls for cls in [*settings, Preparation, *VALUES]}
 
 
 def encoded(value: Any, arrays: Arrays, path: str) -> Any:
@@ -41,9 +45,11 @@ def encoded(value: Any, arrays: Arrays, path: str) -> Any:
     if isinstance(value, np.ndarray | tuple | list):
         kind = "tuple" if isinstance(value, tuple) else "names" if isinstance(value, np.ndarray) else "list"
         return {kind: [encoded(item, arrays, f"{path}.{i}") for i, item in enumerate(value)]}
-    if isinstance(value, CPUEngine | GPUEngine):
-        settings = {field.name: getattr(value, field.name) for field in fields(value) if field.name != "name"}
-        return {"class": type(value).__name__, "params": settings, "fitted": {}}
+    if isinstance(value, VALUES):
+        parts = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        parts.pop("name", None)  # an engine's own
+        held = {key: encoded(item, arrays, f"{path}.{key}") for key, item in parts.items()}
+        return {"class": type(value).__name__, "params": held, "fitted": {}}
     name = type(value).__name__
     if known_classes().get(name) is not type(value):
         raise TypeError(

@@ -1,9 +1,11 @@
 """Clustering in a metric that is chosen, or learned, without labels."""
 
+import warnings
 from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import ClusterMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -133,7 +135,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
             count = counted_clusters(rows, weights, engine, seed)
             n_clusters = count.n_clusters
         else:
-            n_clusters = check_clusters(self.n_clusters, X.shape[0])
+            n_clusters = check_clusters(self.n_clusters, X.shape[0], rows.shape[0])
 
         if self.learner is None:
             if neighbors is not None:
@@ -170,7 +172,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         return cast(IntVector, engine.like(labels, X))
 
     def _predicted(self, Z: Tall, engine: Engine) -> IntVector:
-        if self.embedding_ is None:
+        if self.embedding_ is None or self.embedding_labels_ is None:
             return engine.nearest(Z, self.cluster_centers_)
         return voted_labels(engine.to_host(Z), self.embedding_, self.embedding_labels_, LINKS_PER_ROW)
 
@@ -196,14 +198,20 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         return resolve_engine(self.engine) if self.learner is None else self.learner._engine()
 
 
-def check_clusters(n_clusters: Any, n_samples: int) -> int:
-    """Return a number of clusters that the rows allow."""
+def check_clusters(n_clusters: Any, n_samples: int, n_distinct: int) -> int:
+    """Return a number of clusters that the rows allow, with a warning where equal rows make it smaller."""
     if isinstance(n_clusters, str):
         raise ValueError(f"n_clusters={n_clusters!r} is not known; use a whole number or 'auto'.")
     wanted = check_whole("n_clusters", n_clusters)
     if wanted > n_samples:
         raise ValueError(f"n_clusters={wanted} exceeds n_samples={n_samples}. Use n_clusters <= {n_samples}.")
-    return wanted
+    if wanted > n_distinct > 1:  # a single one is refused with the reason when it is prepared
+        warnings.warn(
+            f"n_clusters={wanted}, but X has {n_distinct} distinct rows: each is a cluster of its own.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return min(wanted, n_distinct)
 
 
 def _centers(Z: Any, chosen: Chosen) -> tuple[Any, float]:

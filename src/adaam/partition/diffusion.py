@@ -9,7 +9,7 @@ from adaam._typing import FloatMatrix, FloatVector
 from adaam.linalg import Eigenpairs
 from adaam.spectrum import FEWEST_ROWS, ROWS_PER_PAIR, graph_pieces
 
-# Error of an eigenvalue, all of which are at most 1. Coordinates weigh vectors by a power of them and are then clustered.
+# Error of an eigenvalue, all of which are at most 1.
 TOLERANCE = 1e-6
 
 

@@ -1,10 +1,12 @@
 """Heads: ways to partition rows in a metric, by their places or by their links."""
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam.engines import CPUEngine, Engine
@@ -47,9 +49,7 @@ class View:
         key = ("coordinates", n_clusters)
         if key not in self._made:
             with thread_pools().limit(limits=1):
-                self._made[key] = diffusion_coordinates(
-                    self.links, VECTORS_PER_CLUSTER * n_clusters, N_STEPS
-                )
+                self._made[key] = diffusion_coordinates(self.links, VECTORS_PER_CLUSTER * n_clusters, N_STEPS)
         return self._made[key]  # type: ignore[return-value]
 
 
@@ -118,12 +118,12 @@ def merged_starts(
 
 
 def place_clusters(Z: FloatMatrix, n_clusters: int, n_init: int, seed: int, weights: FloatVector) -> IntVector:
-    """k-means on few coordinates; no more clusters than distinct places."""
-    n_places = len(np.unique(Z, axis=0)) if len(Z) <= 4 * n_clusters else len(Z)
+    """k-means on few coordinates, many of which may coincide: then clusters are fewer."""
     # On one thread: the same bits however many there are, and threads that wait for one another at every step made
     # small problems twenty times slower on a busy machine.
-    with thread_pools().limit(limits=1):
-        return HOST.kmeans(Z, min(n_clusters, n_places), n_init, seed, weights).labels
+    with thread_pools().limit(limits=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return HOST.kmeans(Z, min(n_clusters, len(Z)), n_init, seed, weights).labels
 
 
 HEADS: dict[str, Head] = {head.name: head for head in (KMeansHead(), DiffusionHead(), MergingHead())}

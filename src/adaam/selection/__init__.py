@@ -1,7 +1,14 @@
 """Choosing a metric, a head and a number of clusters without labels."""
 
 from adaam.selection.count import ClusterCount, count_clusters
-from adaam.selection.family import Candidate, FittedCandidate, candidates, fitted_candidates, paper_neighbors, random_rows
+from adaam.selection.family import (
+    Candidate,
+    FittedCandidate,
+    candidates,
+    fitted_candidates,
+    paper_neighbors,
+    random_rows,
+)
 from adaam.selection.report import Selection, Trial
 from adaam.selection.search import Choice, Contender, search
 

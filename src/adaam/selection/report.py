@@ -61,6 +61,8 @@ class Selection:
             right = [cell.rjust(width) for cell, width in zip(cells[3:], widths[3:], strict=True)]
             return f"{mark} {'  '.join(left + right)}"
 
-        table = [line(heads, " ")] + [line(row, ">" if t.chosen else " ") for row, t in zip(rows, self.trials, strict=True)]
+        table = [line(heads, " ")] + [
+            line(row, ">" if t.chosen else " ") for row, t in zip(rows, self.trials, strict=True)
+        ]
         counted = [str(self.count)] if self.count is not None else []
         return "\n".join([*counted, *table, *self.steps])

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from adaam._typing import FloatVector, IntVector
@@ -60,9 +61,7 @@ class Choice:
     selection: Selection
 
 
-def search(
-    contenders: Iterable[Contender], heads: Sequence[str], n_clusters: int, *, n_init: int, seed: int
-) -> Choice:
+def search(contenders: Iterable[Contender], heads: Sequence[str], n_clusters: int, *, n_init: int, seed: int) -> Choice:
     """Partition every metric with every head, and choose.
 
     The criterion is modularity on the metric's own ten-neighbour graph. It is compared along levels of simplicity:
@@ -76,6 +75,8 @@ def search(
         tried = [head for head in heads if head != "k-means" or not contender.learned or len(heads) == 1]
         for head in tried:
             labels = HEADS[head].labels(contender.view, n_clusters, n_init, seed)
+            if len(heads) > 1 and head != "k-means" and len(np.unique(labels)) < n_clusters:
+                continue  # the graph has too few places to tell so many clusters apart
             outcomes.append(Outcome(contender, head, labels, row_modularity(contender.view.links, labels)))
     outcomes.sort(key=lambda outcome: outcome.level)
     chosen, steps = _climb(outcomes)

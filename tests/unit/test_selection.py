@@ -1,0 +1,197 @@
+"""Choosing without labels: the family, the climb, the report, the number of clusters, and the clusterer on top."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_digits, load_wine, make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning
+
+from adaam import AdaAM, AdaAMClustering, Preparation, PreparedMetric, load, save
+from adaam.engines import CPUEngine
+from adaam.estimators import choosing
+from adaam.estimators.voting import voted_labels
+from adaam.partition import View
+from adaam.prepare import column_variances, fit_preparation
+from adaam.scores import adjusted_rand_index, clustering_accuracy
+from adaam.selection import Contender, candidates, count_clusters, search
+from adaam.selection.search import Outcome, _climb
+
+ENGINE = CPUEngine()
+DIGITS, DIGIT_CLASSES = load_digits(return_X_y=True)
+SOME, SOME_CLASSES = DIGITS[:600], DIGIT_CLASSES[:600]
+
+
+@pytest.fixture(scope="module")
+def fitted() -> AdaAMClustering:
+    return AdaAMClustering(10).fit(SOME)
+
+
+def outcome(rows: list[float], *, learned: bool = False, head: str = "diffusion") -> Outcome:
+    view = View(np.zeros((len(rows), 1)), np.ones(len(rows)), ENGINE)
+    contender = Contender("unit", "rows", learned, view)
+    return Outcome(contender, head, np.zeros(len(rows), dtype=int), np.array(rows) / len(rows))
+
+
+def test_a_gain_within_two_standard_errors_is_not_taken():
+    noisy = np.random.default_rng(0).standard_normal(100)
+    simple, elaborate = outcome([0.5] * 100), outcome(list(0.5 + 0.05 + noisy - noisy.mean()), learned=True)
+    chosen, steps = _climb([simple, elaborate])
+    assert chosen is simple
+    assert "not taken" in steps[-1]
+    clear = outcome(list(0.5 + 0.25 + 0.5 * (noisy - noisy.mean())), learned=True)
+    assert _climb([simple, clear])[0] is clear
+
+
+def test_levels_go_from_k_means_to_the_graph_to_a_learned_metric():
+    assert [
+        outcome([0.0], head="k-means").level,
+        outcome([0.0]).level,
+        outcome([0.0], learned=True).level,
+    ] == [0, 1, 2]
+
+
+def test_one_outweighing_column_asks_for_standard_columns():
+    X = np.random.default_rng(0).standard_normal((50, 6))
+    assert {candidate.preparation for candidate in candidates(X, 1.0, ENGINE)} == {"unit", "linear"}
+    X[:, 2] *= 10
+    assert {candidate.preparation for candidate in candidates(X, 1.0, ENGINE)} == {"standard"}
+
+
+def test_column_variances_are_those_of_numpy_also_far_from_the_origin():
+    X = 1e6 + np.random.default_rng(0).standard_normal((40, 5)) * [1, 2, 3, 4, 0]
+    assert_allclose(column_variances(X, 1.0, ENGINE), X.var(axis=0), rtol=1e-6)
+    weights = np.random.default_rng(1).integers(1, 4, 40).astype(float)
+    repeated = np.repeat(X, weights.astype(int), axis=0)
+    assert_allclose(column_variances(X, weights, ENGINE), repeated.var(axis=0), rtol=1e-6)
+
+
+def test_standard_preparation_maps_rows_as_standardised_rows_would_be():
+    X = np.random.default_rng(0).standard_normal((60, 4)) * [1.0, 10.0, 100.0, 0.0] + [0.0, 5.0, -3.0, 7.0]
+    mapped = fit_preparation(X, 1.0, Preparation("none", 1.0, "standard"), ENGINE).apply(X, ENGINE)
+    deviations = X.std(axis=0)
+    scaled = (X - X.mean(axis=0)) / np.where(deviations > 0, deviations, 1.0)
+    assert_allclose(mapped @ mapped.T, scaled @ scaled.T, atol=1e-9)
+
+
+def test_explanations_of_a_standard_metric_sum_to_one_and_do_not_change_with_units():
+    X, _ = load_wine(return_X_y=True)
+    shares = PreparedMetric("standard").fit(X).explain().share
+    assert shares.sum() == pytest.approx(1.0)
+    assert_allclose(shares, 1 / 13, rtol=1e-6)
+    assert_allclose(PreparedMetric("standard").fit(X * np.arange(1, 14)).explain().share, shares, rtol=1e-6)
+
+
+def test_rows_and_columns_are_not_both_scaled():
+    with pytest.raises(ValueError, match="column_scaling='standard' goes with row_scaling='none' alone"):
+        PreparedMetric(Preparation("unit", 1.0, "standard")).fit(SOME)
+
+
+def test_the_report_names_what_was_tried_and_chosen(fitted):
+    selection = fitted.selection_
+    assert sum(trial.chosen for trial in selection.trials) == 1
+    assert selection.best.agreement == 1.0
+    assert {trial.metric for trial in selection.trials} >= {"rows as they are", "AdaAM, 3 columns a cluster"}
+    text = str(selection)
+    assert text.count("\n>") + text.startswith(">") == 1
+    assert "modularity" in text
+    assert "standard errors" in text or "taken" in text
+
+
+def test_the_choice_does_better_than_the_papers_head_on_digits(fitted):
+    paper = AdaAMClustering(10, learner=AdaAM(10), head="k-means").fit(SOME)
+    assert paper.head_ == "k-means"
+    assert clustering_accuracy(SOME_CLASSES, fitted.labels_) > clustering_accuracy(SOME_CLASSES, paper.labels_)
+
+
+def test_known_rows_keep_their_cluster_and_new_rows_take_their_neighbours(fitted):
+    assert fitted.embedding_ is not None
+    assert (fitted.predict(SOME) == fitted.labels_).all()
+    assert clustering_accuracy(DIGIT_CLASSES[600:900], fitted.predict(DIGITS[600:900])) > 0.75
+
+
+def test_votes_count_and_the_nearest_decides_between_equals():
+    known = np.array([[0.0], [1.0], [1.2], [10.0]])
+    labels = np.array([0, 1, 1, 0])
+    assert voted_labels(np.array([[0.4]]), known, labels, 3).tolist() == [1]
+    assert voted_labels(np.array([[0.4]]), known, labels, 2).tolist() == [0]
+    assert voted_labels(known, known, labels, 3).tolist() == labels.tolist()
+
+
+def test_a_saved_model_predicts_the_same_and_keeps_its_report(fitted, tmp_path):
+    save(fitted, tmp_path / "m.adaam")
+    again = load(tmp_path / "m.adaam")
+    assert (again.predict(DIGITS[:50]) == fitted.predict(DIGITS[:50])).all()
+    assert str(again.selection_) == str(fitted.selection_)
+
+
+def test_search_on_a_sample_chooses_and_all_rows_are_clustered(monkeypatch):
+    monkeypatch.setattr(choosing, "SEARCH_ROWS", 300)
+    model = AdaAMClustering(10).fit(SOME)
+    assert model.selection_.n_rows == 300
+    assert model.labels_.shape == (600,)
+    assert clustering_accuracy(SOME_CLASSES, model.labels_) > 0.75
+
+
+def test_copies_and_weights_and_order_give_the_same_clusters():
+    X, _ = make_blobs([20, 30, 25], 5, cluster_std=0.5, random_state=0)
+    weights = np.random.default_rng(0).integers(1, 4, len(X))
+    order = np.random.default_rng(1).permutation(weights.sum())
+    weighted = AdaAMClustering(3).fit(X, sample_weight=weights)
+    repeated = AdaAMClustering(3).fit(np.repeat(X, weights, axis=0)[order])
+    assert (weighted.predict(X) == repeated.predict(X)).all()
+
+
+def test_rows_of_weight_zero_are_labelled_as_new_rows():
+    X, y = make_blobs([30, 30, 30], 4, cluster_std=0.3, random_state=1)
+    weights = np.ones(90)
+    weights[::7] = 0
+    model = AdaAMClustering(3).fit(X, sample_weight=weights)
+    assert adjusted_rand_index(y, model.labels_) == 1.0
+
+
+@pytest.mark.parametrize("n_blobs", [2, 5, 9])
+def test_the_number_of_separate_blobs_is_found(n_blobs):
+    rng = np.random.default_rng(n_blobs)
+    X = np.vstack([30.0 * rng.standard_normal(6) + rng.standard_normal((60, 6)) for _ in range(n_blobs)])
+    model = AdaAMClustering("auto").fit(X)
+    count = model.selection_.count
+    assert (model.n_clusters_, count.low, count.high) == (n_blobs, n_blobs, n_blobs)
+    assert count.modularities.argmax() == n_blobs - 1
+    assert f"{n_blobs} clusters found" in str(model.selection_)
+
+
+def test_the_estimate_is_the_highest_point_of_its_curve():
+    X, _ = make_moons(300, noise=0.05, random_state=0)
+    view = View(X, np.ones(300), ENGINE)
+    count = count_clusters(view.links, X, view.weights, 0)
+    assert count.n_clusters == int(np.argmax(count.modularities)) + 1
+    assert count.low <= count.high
+    assert count.modularities[0] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_search_with_one_head_uses_it_on_every_metric():
+    view = View(SOME, np.ones(600), ENGINE)
+    contenders = [Contender("a", "rows", False, view), Contender("a", "map", True, view)]
+    choice = search(contenders, ("k-means",), 4, n_init=2, seed=0)
+    assert [trial.head for trial in choice.selection.trials] == ["k-means", "k-means"]
+
+
+def test_misuse_is_told():
+    with pytest.raises(ValueError, match="head='ward' is not known"):
+        AdaAMClustering(3, head="ward").fit(SOME)
+    with pytest.raises(ValueError, match="n_clusters='many' is not known; use a whole number or 'auto'"):
+        AdaAMClustering("many").fit(SOME)
+    with pytest.raises(ValueError, match="n_clusters=700 exceeds n_samples=600"):
+        AdaAMClustering(700).fit(SOME)
+    with pytest.raises(ValueError, match="neighbors belong to one metric"):
+        AdaAMClustering(3).fit(SOME, neighbors=(np.zeros((600, 1), int), np.zeros((600, 1))))
+    with pytest.warns(ConvergenceWarning, match="n_clusters=4, but X has 3 distinct rows"):
+        labels = AdaAMClustering(4).fit_predict(np.repeat(np.eye(3) + np.arange(3), 3, axis=0))
+    assert len(np.unique(labels)) == 3
+
+
+def test_equal_directions_leave_the_unscaled_rows_to_be_clustered():
+    X = np.outer(np.r_[np.linspace(1, 2, 20), np.linspace(8, 9, 20)], [1.0, 1.0, 1.0])
+    model = AdaAMClustering(2).fit(X)
+    assert adjusted_rand_index(np.repeat([0, 1], 20), model.labels_) == 1.0
+    assert {trial.preparation for trial in model.selection_.trials} == {"linear"}
