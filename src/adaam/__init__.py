@@ -1,6 +1,6 @@
 """Unsupervised metric learning: a linear map in which clusters separate, learned from unlabelled rows."""
 
-from adaam import scores
+from adaam import displays, scores
 from adaam._version import __version__
 from adaam.affinity import (
     AdaptiveAffinity,
@@ -36,6 +36,7 @@ __all__ = [
     "Preparation",
     "ZeroRowWarning",
     "__version__",
+    "displays",
     "load",
     "save",
     "scores",
