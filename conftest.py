@@ -6,4 +6,5 @@ from importlib.util import find_spec
 # Pictures are drawn without a window; set before matplotlib is loaded.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-collect_ignore_glob = [] if find_spec("torch") else ["src/adaam/engines/gpu/*"]
+NEEDS = {"torch": "src/adaam/engines/gpu/*", "onnx": "src/adaam/export.py", "matplotlib": "src/adaam/displays/*"}
+collect_ignore_glob = [path for extra, path in NEEDS.items() if find_spec(extra) is None]
