@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from adaam._checks import check_whole
 from adaam.affinity.clustered_graph import ClusteredGraph, Report, can_graph
+from adaam.array_api import on_host
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.fitting import check_neighbors, prepared_sample, resolve_preparation
 from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
@@ -119,7 +120,7 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         max_iter = check_whole("max_iter", self.max_iter)
         preparation = resolve_preparation(self.preparation)
         engine = resolve_engine(self.engine)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X = validate_data(self, on_host(X), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         check_clusters(n_clusters, X.shape[0])
         n_neighbors = neighbor_count(self.n_neighbors, X.shape[0])
 

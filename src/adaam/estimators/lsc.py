@@ -16,6 +16,7 @@ from adaam.affinity.landmarks import (
     mean_distance,
     sampled_landmarks,
 )
+from adaam.array_api import like_input, on_host
 from adaam.engines import CPUEngine
 from adaam.estimators.can import check_clusters
 
@@ -146,7 +147,8 @@ class LSC(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         Z = landmark_weights(self._rows(X, reset=False), self.landmarks_, self.n_nearest, self.bandwidth_)
-        return CPUEngine().nearest(unit_rows(Z @ self.directions_), self.cluster_centers_)
+        labels = CPUEngine().nearest(unit_rows(Z @ self.directions_), self.cluster_centers_)
+        return like_input(labels, X)  # type: ignore[no-any-return]
 
     def _bandwidth(self, X: Tall) -> float:
         if isinstance(self.bandwidth, str):
@@ -157,7 +159,7 @@ class LSC(ClusterMixin, BaseEstimator):
     def _rows(self, X: Any, *, reset: bool) -> Tall:
         return validate_data(
             self,
-            X,
+            on_host(X),
             reset=reset,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
