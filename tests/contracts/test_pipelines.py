@@ -139,6 +139,7 @@ def test_hdbscan_on_the_learned_metric():
     assert adjusted_rand_index(y[kept], labels[kept]) > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_umap_on_the_learned_metric():
     umap = pytest.importorskip("umap")
