@@ -1,10 +1,29 @@
 """Arrays of other libraries under `array_api_dispatch`: brought to NumPy at the door, results given back in kind."""
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn import get_config
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def in_kind(method: Method) -> Method:
+    """Let a method of one array see NumPy, and give its answer back as the kind of array that came in.
+
+    Arrays that the estimator's engine takes as they are go through untouched.
+    """
+
+    @wraps(method)
+    def wrapped(self: Any, X: Any) -> Any:
+        if not is_foreign(X) or (hasattr(self, "_engine") and self._engine().accepts(X)):
+            return method(self, X)
+        return like_input(method(self, on_host(X)), X)
+
+    return wrapped  # type: ignore[return-value]
 
 
 def is_foreign(X: Any) -> bool:

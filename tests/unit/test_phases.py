@@ -52,11 +52,6 @@ def test_verbose_tells_phases_and_their_seconds(model, caplog):
     assert [line.split()[1] for line in lines] == PHASES[type(model)]
 
 
-def test_verbose_tells_beginnings_from_two_on(model, caplog):
-    lines = lines_of(model.set_params(verbose=2), caplog, logging.INFO)
-    assert len(lines) == 2 * len(PHASES[type(model)])
-
-
 def test_verbose_speaks_on_standard_error_where_nobody_listens_to_the_log():
     code = (
         "import numpy as np; from adaam import AdaAM;"

@@ -50,7 +50,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         Where the work is done; an engine object such as `CPUEngine(tile_bytes=...)` carries its own settings.
     verbose : int, default=0
         1 tells of each phase and its seconds through the logger "adaam", or on standard error where that has no
-        handler; 2 also tells when a phase begins.
+        handler. Without it the same is logged at level DEBUG.
 
     Attributes
     ----------

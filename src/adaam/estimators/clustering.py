@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from adaam._checks import check_weights, check_whole
 from adaam._typing import IntVector
-from adaam.array_api import like_input
+from adaam.array_api import in_kind
 from adaam.engines import Engine
 from adaam.estimators.adaam import AdaAM
 from adaam.estimators.linear_metric import LinearMetric
@@ -107,6 +107,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         self.labels_ = clusters.labels
         return self
 
+    @in_kind
     def predict(self, X: Any) -> IntVector:
         """Return the cluster of each row: the nearest centre in the learned metric.
 
@@ -123,7 +124,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         check_is_fitted(self)
         engine = self._engine()
         labels = engine.nearest(self._map().apply(self._rows(X, reset=False), engine), self.cluster_centers_)
-        return cast(IntVector, like_input(engine.like(labels, X), X))
+        return cast(IntVector, engine.like(labels, X))
 
     def _learner(self) -> LinearMetric:
         return AdaAM(self.n_clusters) if self.learner is None else self.learner

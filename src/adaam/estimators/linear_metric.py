@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from adaam._typing import FloatMatrix, FloatVector, Tall
-from adaam.array_api import like_input, on_host
+from adaam.array_api import in_kind, on_host
 from adaam.engines import Engine, resolve_engine
 from adaam.metric import FeatureContributions, Mahalanobis, contributions
 from adaam.prepare import LinearMap, Preparation, scaled_rows
@@ -22,6 +22,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     preparation_: Preparation
     n_features_in_: int
 
+    @in_kind
     def transform(self, X: Any) -> FloatMatrix:
         """Map rows to the space in which Euclidean distance is the learned metric.
 
@@ -39,8 +40,9 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         engine = self._engine()
         Z: FloatMatrix = engine.like(self._map().apply(self._rows(X, reset=False), engine), X)
-        return like_input(Z, X)  # type: ignore[no-any-return]
+        return Z
 
+    @in_kind
     def inverse_transform(self, Z: Any) -> FloatMatrix:
         """Return the rows of least deviation from the mean that map to Z.
 
@@ -57,13 +59,13 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Least-squares preimages.
         """
         check_is_fitted(self)
-        rows = np.asarray(on_host(Z), dtype=self.components_.dtype)
+        Z = np.asarray(Z, dtype=self.components_.dtype)
         n_components = len(self.components_)
-        if rows.ndim != 2 or rows.shape[1] != n_components:
-            raise ValueError(f"Z has shape {rows.shape}, but the map has {n_components} components.")
-        preimages: FloatMatrix = like_input(np.asarray(rows @ np.linalg.pinv(self.components_).T + self.mean_), Z)
-        return preimages
+        if Z.ndim != 2 or Z.shape[1] != n_components:
+            raise ValueError(f"Z has shape {Z.shape}, but the map has {n_components} components.")
+        return np.asarray(Z @ np.linalg.pinv(self.components_).T + self.mean_)
 
+    @in_kind
     def pair_distance(self, pairs: Any) -> FloatVector:
         """Learned distance within each pair.
 
@@ -78,14 +80,13 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Euclidean distances after `transform`.
         """
         check_is_fitted(self)
-        given, pairs = pairs, np.asarray(on_host(pairs))
+        pairs = np.asarray(pairs)
         if pairs.ndim != 3 or pairs.shape[1] != 2:
             raise ValueError(f"pairs has shape {pairs.shape}; it must be (n_pairs, 2, {self.n_features_in_}).")
         engine = self._engine()
         rows = self._rows(pairs.reshape(-1, pairs.shape[2]), reset=False)
         Z = engine.to_host(self._map().apply(rows, engine))
-        distances: FloatVector = like_input(np.asarray(np.linalg.norm(Z[::2] - Z[1::2], axis=1)), given)
-        return distances
+        return np.asarray(np.linalg.norm(Z[::2] - Z[1::2], axis=1))
 
     def get_metric(self) -> Mahalanobis:
         """Return the learned distance as a function of two vectors, for estimators that take a `metric`."""

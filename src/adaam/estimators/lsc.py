@@ -16,7 +16,7 @@ from adaam.affinity.landmarks import (
     mean_distance,
     sampled_landmarks,
 )
-from adaam.array_api import like_input, on_host
+from adaam.array_api import in_kind, on_host
 from adaam.engines import CPUEngine
 from adaam.estimators.can import check_clusters
 
@@ -132,6 +132,7 @@ class LSC(ClusterMixin, BaseEstimator):
         self.labels_ = clusters.labels
         return self
 
+    @in_kind
     def predict(self, X: Any) -> IntVector:
         """Return the cluster of each row: the nearest centre, once the row is written by its landmarks.
 
@@ -147,8 +148,7 @@ class LSC(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         Z = landmark_weights(self._rows(X, reset=False), self.landmarks_, self.n_nearest, self.bandwidth_)
-        labels = CPUEngine().nearest(unit_rows(Z @ self.directions_), self.cluster_centers_)
-        return like_input(labels, X)  # type: ignore[no-any-return]
+        return CPUEngine().nearest(unit_rows(Z @ self.directions_), self.cluster_centers_)
 
     def _bandwidth(self, X: Tall) -> float:
         if isinstance(self.bandwidth, str):

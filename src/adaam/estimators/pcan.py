@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from adaam._checks import check_whole
 from adaam._typing import IntVector
 from adaam.affinity.clustered_graph import pcan_graph
-from adaam.array_api import like_input
+from adaam.array_api import in_kind
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.can import check_clusters, iteration_report, neighbor_count, warn_of_pieces
 from adaam.estimators.fitting import check_components, prepared_sample, resolve_preparation, store
@@ -159,6 +159,7 @@ class PCAN(CallbackSupportMixin, ClusterMixin, LinearMetric):
             self.n_iter_ = graph.n_iter
         return self
 
+    @in_kind
     def predict(self, X: Any) -> IntVector:
         """Return the cluster of each row: that of the training row nearest to it in the learned space.
 
@@ -177,5 +178,4 @@ class PCAN(CallbackSupportMixin, ClusterMixin, LinearMetric):
         check_is_fitted(self)
         engine = self._engine()
         Z = self._map().apply(self._rows(X, reset=False), engine)
-        labels: IntVector = like_input(np.asarray(self.labels_[engine.nearest(Z, self.embedding_)]), X)
-        return labels
+        return np.asarray(self.labels_[engine.nearest(Z, self.embedding_)])

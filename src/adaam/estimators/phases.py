@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import perf_counter
 from typing import Any, TypeVar
 
-from adaam.progress import timed
+from adaam.progress import LOGGER, teller
 
 __all__ = ["CallbackSupportMixin", "FitPhases", "fit_phases", "with_callbacks"]
 
@@ -37,7 +38,7 @@ class FitPhases:
     def __call__(self, name: str) -> Iterator[None]:
         """Run one phase: logged with its time, and a task to callbacks."""
         model = self._model
-        with timed(f"{type(model).__name__} {name}", model.verbose):
+        with _told(f"{type(model).__name__} {name}", model.verbose):
             if self._context is None:
                 yield
                 return
@@ -69,3 +70,15 @@ def fit_phases(model: Any, n_phases: int, X: Any) -> Iterator[FitPhases]:
     yield FitPhases(model, context)
     # The model is whole here, so that a copy of it, as it is, can score.
     context.call_on_fit_task_end(estimator=model, X=X, reconstruction_attributes=dict)
+
+
+@contextmanager
+def _told(text: str, verbose: int) -> Iterator[None]:
+    """Tell what ran and for how long: with `verbose` as `teller` does, else at level DEBUG, beginnings there always."""
+    LOGGER.debug("%s ...", text)
+    start, tell = perf_counter(), teller(verbose)
+    yield
+    if verbose:
+        tell(text)
+    else:
+        LOGGER.debug("%s (%.1f s)", text, perf_counter() - start)
