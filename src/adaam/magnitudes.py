@@ -1,5 +1,7 @@
 """How the magnitudes of a pruned affinity are spread before pruning, counted tile by tile."""
 
+from typing import Any
+
 import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector
@@ -16,7 +18,8 @@ def magnitude_counts(affinity: PrunedAffinity, n_bins: int = N_BINS) -> tuple[Fl
 
     No entry exceeds the largest squared length of a row of P, so one pass suffices.
     """
-    P, weights = affinity.engine.to_host(affinity.factor), affinity.weights
+    P = affinity.engine.to_host(affinity.factor)
+    weights, diagonal = (_each_row(column, affinity) for column in (affinity.weights, affinity.diagonal))
     squares = np.einsum("ij,ij->i", P, P)
     top = float(squares.max())
     scale = n_bins / top if top > 0 else 0.0
@@ -33,4 +36,9 @@ def magnitude_counts(affinity: PrunedAffinity, n_bins: int = N_BINS) -> tuple[Fl
         return total
 
     blocks = row_blocks(len(P), TILE_ROWS)
-    return counted(squares, affinity.diagonal) + sum(ordered_map(row_counts, blocks)), top
+    return counted(squares, diagonal) + sum(ordered_map(row_counts, blocks)), top
+
+
+def _each_row(column: Any, affinity: PrunedAffinity) -> FloatVector:
+    """One number a row on the host, where the engine has them or all are the same."""
+    return np.broadcast_to(np.asarray(affinity.engine.to_host(column), dtype=np.float64), affinity.factor.shape[0])

@@ -78,6 +78,7 @@ class GraphComponentsDisplay:
             The display, drawn.
         """
         sample, graph = relearned_graph(estimator, X, n_neighbors, sample_weight, neighbors)
+        graph = graph.host() if hasattr(graph, "host") else graph
         edges = csr_array((graph.shares, graph.indices, graph.starts), shape=(graph.n_rows, graph.n_rows))
         sizes = np.bincount(graph_pieces(edges), sample.weights)
         return cls(np.sort(sizes)[::-1]).plot(ax=ax, **kwargs)

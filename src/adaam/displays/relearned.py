@@ -8,7 +8,6 @@ from adaam.affinity.adaptive import Learned, adaptive_affinity
 from adaam.displays.axes import fitted_metric, learner_of
 from adaam.estimators import AdaAM
 from adaam.estimators.fitting import neighbor_source, prepared_sample
-from adaam.graph import NeighborGraph
 from adaam.sample import Sample
 
 # Cuts of the same rows agree but for rounding in another order of rows; other rows move them by far more.
@@ -28,7 +27,7 @@ def prepared_rows(model: Any, X: Any, sample_weight: Any, neighbors: Any) -> tup
 
 def relearned_graph(
     model: Any, X: Any, n_neighbors: int | None, sample_weight: Any, neighbors: Any
-) -> tuple[Sample, NeighborGraph]:
+) -> tuple[Sample, Any]:
     """The neighbour graph of the training rows in the prepared space."""
     sample, source = prepared_rows(model, X, sample_weight, neighbors)
     count = getattr(learner_of(model), "n_neighbors_", None) if n_neighbors is None else n_neighbors
