@@ -1,5 +1,10 @@
-"""What is collected: doctests of modules that need an extra are left out where the extra is."""
+"""What is collected, and where pictures go: doctests of modules that need an extra are left out where the extra is."""
 
+import os
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("torch") else ["src/adaam/engines/gpu/*"]
+# Pictures are drawn without a window; set before matplotlib is loaded.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+NEEDS = {"torch": "src/adaam/engines/gpu/*", "onnx": "src/adaam/export.py", "matplotlib": "src/adaam/displays/*"}
+collect_ignore_glob = [path for extra, path in NEEDS.items() if find_spec(extra) is None]

@@ -15,13 +15,13 @@ from sklearn.datasets import load_digits
 
 from adaam.bench import run as bench_run
 from adaam.bench import work
-from adaam.bench.histogram import magnitude_counts
 from adaam.bench.methods import METHODS
 from adaam.bench.plan import read_plan
 from adaam.bench.records import RecordsFile, missing, read_records
 from adaam.bench.run import run_case
 from adaam.bench.session import Progress, duration, run_tasks, uninterrupted
 from adaam.cli import main
+from adaam.magnitudes import magnitude_counts
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning"),

@@ -1,5 +1,8 @@
 """Unsupervised metric learning: a linear map in which clusters separate, learned from unlabelled rows."""
 
+from importlib import import_module
+from typing import Any
+
 from adaam import scores
 from adaam._version import __version__
 from adaam.affinity import (
@@ -41,3 +44,10 @@ __all__ = [
     "save",
     "scores",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the parts that most programs do without, when they are first asked for."""
+    if name in ("displays", "export"):
+        return import_module(f"adaam.{name}")
+    raise AttributeError(f"module 'adaam' has no attribute {name!r}")

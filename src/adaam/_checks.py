@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from adaam._typing import FloatVector
+from adaam.array_api import on_host
 
 
 def check_whole(name: str, value: Any, *, at_least: int = 1) -> int:
@@ -48,7 +49,7 @@ def check_weights(sample_weight: Any, n_samples: int) -> FloatVector:
     if sample_weight is None:
         return np.ones(n_samples)
     weights = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight", accept_sparse=False
+        on_host(sample_weight), ensure_2d=False, dtype=np.float64, input_name="sample_weight", accept_sparse=False
     )
     check_counts(weights, n_samples)
     return np.asarray(weights)

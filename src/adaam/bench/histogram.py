@@ -1,4 +1,4 @@
-"""How the magnitudes of AdaAM's final affinity are spread before pruning, counted tile by tile."""
+"""How the magnitudes of AdaAM's final affinity are spread before pruning, as a record."""
 
 from typing import Any
 
@@ -7,42 +7,10 @@ import numpy as np
 from adaam._typing import FloatMatrix, IntVector
 from adaam.affinity import AdaptiveAffinity
 from adaam.affinity.adaptive import adaptive_affinity
-from adaam.affinity.values import PrunedAffinity
 from adaam.bench.run import default_neighbors, versions
 from adaam.engines import CPUEngine
-from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.columns import spread
-from adaam.engines.tiles import upper_tiles
 from adaam.estimators.fitting import neighbor_source, prepared_sample, resolve_preparation
-
-N_BINS = 200
-TILE_ROWS = 1024
-
-
-def magnitude_counts(affinity: PrunedAffinity) -> tuple[FloatMatrix, float]:
-    """Count the entries of PP' by magnitude in equal bins from 0 to the returned upper end.
-
-    No entry exceeds the largest squared length of a row of P, so one pass suffices.
-    """
-    P = np.asarray(affinity.factor)
-    weights, diagonal = spread(affinity.weights, len(P)), spread(affinity.diagonal, len(P))
-    squares = np.einsum("ij,ij->i", P, P)
-    top = float(squares.max())
-    scale = N_BINS / top if top > 0 else 0.0
-
-    def counted(values: FloatMatrix, shares: FloatMatrix) -> FloatMatrix:
-        bins = np.minimum((np.abs(values).ravel() * scale).astype(np.intp), N_BINS - 1)
-        return np.bincount(bins, shares.ravel(), N_BINS)
-
-    def row_counts(rows: slice) -> FloatMatrix:
-        total = np.zeros(N_BINS)
-        for columns, tile in upper_tiles(P, rows, TILE_ROWS):
-            shares = 2.0 * np.outer(weights[rows], weights[columns])
-            total += counted(tile, np.triu(shares, k=1) if columns.start == rows.start else shares)
-        return total
-
-    blocks = row_blocks(len(P), TILE_ROWS)
-    return counted(squares, diagonal) + sum(ordered_map(row_counts, blocks)), top
+from adaam.magnitudes import magnitude_counts
 
 
 def histogram_record(

@@ -15,6 +15,7 @@ from adaam.estimators.fitting import (
     store,
 )
 from adaam.estimators.linear_metric import LinearMetric
+from adaam.estimators.phases import CallbackSupportMixin, fit_phases, with_callbacks
 from adaam.prepare import Preparation
 from adaam.projection import lpp
 
@@ -22,7 +23,7 @@ from adaam.projection import lpp
 AFFINITIES = {"linear": AdaptiveAffinity(rank=2.0, diagonal="drop", constraint="degrees")}
 
 
-class AdaAM(LinearMetric):
+class AdaAM(CallbackSupportMixin, LinearMetric):
     """Learn a linear map and Mahalanobis metric in which clusters separate, from unlabelled rows.
 
     The adaptive affinity matrix method: an affinity learned from the data's own low-rank structure, pruned to its
@@ -47,6 +48,9 @@ class AdaAM(LinearMetric):
         Pruning, ranks and heat kernel; None means the reference reading for the named preparation.
     engine : {"auto", "cpu"} or engine, default="auto"
         Where the work is done; an engine object such as `CPUEngine(tile_bytes=...)` carries its own settings.
+    verbose : int, default=0
+        1 tells of each phase and its seconds through the logger "adaam", or on standard error where that has no
+        handler. Without it the same is logged at level DEBUG.
 
     Attributes
     ----------
@@ -102,6 +106,7 @@ class AdaAM(LinearMetric):
         preparation: str | Preparation = "unit",
         affinity: AdaptiveAffinity | None = None,
         engine: str | Engine = "auto",
+        verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_components = n_components
@@ -110,7 +115,9 @@ class AdaAM(LinearMetric):
         self.preparation = preparation
         self.affinity = affinity
         self.engine = engine
+        self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, neighbors: Any = None) -> Self:
         """Learn the map.
 
@@ -141,17 +148,22 @@ class AdaAM(LinearMetric):
             raise ValueError(f"n_clusters={n_clusters} exceeds n_samples={X.shape[0]}. Use n_clusters <= {X.shape[0]}.")
 
         rows_are_nodes = neighbors is not None
-        prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=rows_are_nodes)
-        n_components = check_components(self.n_components, n_clusters, sample.X.shape[1])
-        n_neighbors = self._neighbor_count(sample.size)
-        graph = neighbor_source(sample, neighbors)(n_neighbors)
-        learned = adaptive_affinity(sample, graph, n_clusters, n_iter, settings)
-        projection = lpp(sample.X, learned.affinity, n_components, engine=engine)
+        with fit_phases(self, 4, X) as phase:
+            with phase("preparation"):
+                prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=rows_are_nodes)
+            n_components = check_components(self.n_components, n_clusters, sample.X.shape[1])
+            n_neighbors = self._neighbor_count(sample.size)
+            with phase("neighbours"):
+                graph = neighbor_source(sample, neighbors)(n_neighbors)
+            with phase("affinity"):
+                learned = adaptive_affinity(sample, graph, n_clusters, n_iter, settings)
+            with phase("projection"):
+                projection = lpp(sample.X, learned.affinity, n_components, engine=engine)
 
-        store(self, prepared, projection, sample, X)
-        self.cuts_ = (learned.intermediate.cut, learned.final.cut)
-        self.n_neighbors_ = n_neighbors
-        self.preparation_ = preparation
+            store(self, prepared, projection, sample, X)
+            self.cuts_ = (learned.intermediate.cut, learned.final.cut)
+            self.n_neighbors_ = n_neighbors
+            self.preparation_ = preparation
         return self
 
     def _neighbor_count(self, size: float) -> int:

@@ -10,8 +10,10 @@ from sklearn.utils.validation import validate_data
 
 from adaam._checks import check_whole
 from adaam.affinity.clustered_graph import ClusteredGraph, Report, can_graph
+from adaam.array_api import on_host
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.fitting import check_neighbors, prepared_sample, resolve_preparation
+from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
 from adaam.prepare import Preparation
 from adaam.progress import teller
 
@@ -19,7 +21,7 @@ from adaam.progress import teller
 USUAL_NEIGHBORS = 15
 
 
-class CAN(ClusterMixin, BaseEstimator):
+class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     """Cluster rows by a neighbour graph that is learned until it falls into as many pieces as there are clusters.
 
     The graph's weights and its spectral vectors are updated in turn: each row spreads over its nearest neighbours by a
@@ -98,6 +100,7 @@ class CAN(ClusterMixin, BaseEstimator):
         self.engine = engine
         self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
         """Cluster the rows.
 
@@ -117,18 +120,20 @@ class CAN(ClusterMixin, BaseEstimator):
         max_iter = check_whole("max_iter", self.max_iter)
         preparation = resolve_preparation(self.preparation)
         engine = resolve_engine(self.engine)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X = validate_data(self, on_host(X), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
         check_clusters(n_clusters, X.shape[0])
         n_neighbors = neighbor_count(self.n_neighbors, X.shape[0])
 
         _, sample = prepared_sample(X, None, preparation, engine, rows_are_nodes=True)
-        graph = can_graph(sample, n_clusters, n_neighbors, max_iter, iteration_report("CAN", self.verbose))
+        with fit_phases(self, max_iter, X) as phase:
+            report = iteration_report("CAN", self.verbose, phase)
+            graph = can_graph(sample, n_clusters, n_neighbors, max_iter, report)
 
-        warn_of_pieces(graph, n_clusters)
-        self.labels_ = graph.pieces
-        self.affinity_matrix_ = graph.weights
-        self.n_iter_ = graph.n_iter
-        self.engine_ = engine.name
+            warn_of_pieces(graph, n_clusters)
+            self.labels_ = graph.pieces
+            self.affinity_matrix_ = graph.weights
+            self.n_iter_ = graph.n_iter
+            self.engine_ = engine.name
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -153,12 +158,13 @@ def neighbor_count(n_neighbors: Any, n_samples: int) -> int:
     return wanted
 
 
-def iteration_report(name: str, verbose: int) -> Report:
-    """Tell of each iteration, or stay quiet."""
+def iteration_report(name: str, verbose: int, phase: FitPhases) -> Report:
+    """Tell callbacks of each iteration, and with `verbose` the log."""
     tell = teller(verbose)
 
     def report(iteration: int, penalty: float, n_pieces: int) -> None:
         tell(f"{name} iteration {iteration}: lambda {penalty:.3g}, {n_pieces} components")
+        phase.tick(f"iteration {iteration}")
 
     return report
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from adaam._checks import check_whole, check_word
 from adaam._typing import IntVector, Tall
+from adaam.array_api import in_kind
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.choosing import Chosen, choose, counted_clusters, given_metric
 from adaam.estimators.fitting import row_weights
@@ -150,6 +151,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         self.selection_ = chosen.selection.with_count(count)
         return self
 
+    @in_kind
     def predict(self, X: Any) -> IntVector:
         """Return the cluster of each row.
 

@@ -7,6 +7,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from adaam._typing import FloatMatrix, FloatVector, Tall
+from adaam.array_api import in_kind, on_host
 from adaam.engines import Engine, resolve_engine
 from adaam.metric import FeatureContributions, Mahalanobis, contributions
 from adaam.prepare import LinearMap, Preparation, scaled_rows
@@ -21,6 +22,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     preparation_: Preparation
     n_features_in_: int
 
+    @in_kind
     def transform(self, X: Any) -> FloatMatrix:
         """Map rows to the space in which Euclidean distance is the learned metric.
 
@@ -32,13 +34,15 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Returns
         -------
         Z : ndarray of shape (n_samples, n_components)
-            Mapped rows, in the wider precision of X and of the rows the map was learned from.
+            Mapped rows, in the wider precision of X and of the rows the map was learned from. Under scikit-learn's
+            `array_api_dispatch`, an array of the library and on the device of X.
         """
         check_is_fitted(self)
         engine = self._engine()
         Z: FloatMatrix = engine.like(self._map().apply(self._rows(X, reset=False), engine), X)
         return Z
 
+    @in_kind
     def inverse_transform(self, Z: Any) -> FloatMatrix:
         """Return the rows of least deviation from the mean that map to Z.
 
@@ -64,6 +68,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         X: FloatMatrix = engine.like(spread, Z) + engine.like(self.mean_, Z)
         return X
 
+    @in_kind
     def pair_distance(self, pairs: Any) -> FloatVector:
         """Learned distance within each pair.
 
@@ -143,7 +148,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             return rows
         return validate_data(
             self,
-            X,
+            on_host(X),
             reset=reset,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],

@@ -16,11 +16,12 @@ from adaam.estimators.fitting import (
     store,
 )
 from adaam.estimators.linear_metric import LinearMetric
+from adaam.estimators.phases import CallbackSupportMixin, fit_phases, with_callbacks
 from adaam.prepare import Preparation
 from adaam.projection import lpp
 
 
-class LPP(LinearMetric):
+class LPP(CallbackSupportMixin, LinearMetric):
     """Locality preserving projection: a linear map that keeps rows of high affinity together.
 
     Parameters
@@ -38,6 +39,8 @@ class LPP(LinearMetric):
         rows do not vary are left out.
     engine : {"auto", "cpu"} or engine, default="auto"
         Where the work is done.
+    verbose : int, default=0
+        1 tells of each phase and its seconds, as in `AdaAM`.
 
     Attributes
     ----------
@@ -81,13 +84,16 @@ class LPP(LinearMetric):
         scaling: ColumnScaling = "unit",
         preparation: str | Preparation = "center",
         engine: str | Engine = "auto",
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.affinity = affinity
         self.scaling = scaling
         self.preparation = preparation
         self.engine = engine
+        self.verbose = verbose
 
+    @with_callbacks
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, neighbors: Any = None, affinity: Any = None
     ) -> Self:
@@ -125,13 +131,17 @@ class LPP(LinearMetric):
 
         given = None if affinity is None else given_affinity(affinity, X.shape[0], engine)
         rows_are_nodes = neighbors is not None or given is not None
-        prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=rows_are_nodes)
-        n_components = check_components(self.n_components, self.n_components, sample.X.shape[1])
-        value = given or learner.learn(sample, neighbor_source(sample, neighbors))
-        projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling)
+        with fit_phases(self, 3, X) as phase:
+            with phase("preparation"):
+                prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=rows_are_nodes)
+            n_components = check_components(self.n_components, self.n_components, sample.X.shape[1])
+            with phase("affinity"):
+                value = given or learner.learn(sample, neighbor_source(sample, neighbors))
+            with phase("projection"):
+                projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling)
 
-        store(self, prepared, projection, sample, X)
-        self.preparation_ = preparation
+            store(self, prepared, projection, sample, X)
+            self.preparation_ = preparation
         return self
 
 

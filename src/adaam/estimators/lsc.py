@@ -16,6 +16,7 @@ from adaam.affinity.landmarks import (
     mean_distance,
     sampled_landmarks,
 )
+from adaam.array_api import in_kind, on_host
 from adaam.engines import CPUEngine
 from adaam.estimators.can import check_clusters
 
@@ -131,6 +132,7 @@ class LSC(ClusterMixin, BaseEstimator):
         self.labels_ = clusters.labels
         return self
 
+    @in_kind
     def predict(self, X: Any) -> IntVector:
         """Return the cluster of each row: the nearest centre, once the row is written by its landmarks.
 
@@ -157,7 +159,7 @@ class LSC(ClusterMixin, BaseEstimator):
     def _rows(self, X: Any, *, reset: bool) -> Tall:
         return validate_data(
             self,
-            X,
+            on_host(X),
             reset=reset,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],

@@ -9,15 +9,17 @@ from sklearn.utils.validation import check_is_fitted
 from adaam._checks import check_whole
 from adaam._typing import IntVector
 from adaam.affinity.clustered_graph import pcan_graph
+from adaam.array_api import in_kind
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.can import check_clusters, iteration_report, neighbor_count, warn_of_pieces
 from adaam.estimators.fitting import check_components, prepared_sample, resolve_preparation, store
 from adaam.estimators.linear_metric import LinearMetric
+from adaam.estimators.phases import CallbackSupportMixin, fit_phases, with_callbacks
 from adaam.prepare import Preparation
 from adaam.projection import Projection
 
 
-class PCAN(ClusterMixin, LinearMetric):
+class PCAN(CallbackSupportMixin, ClusterMixin, LinearMetric):
     """Learn a linear map and, in it, a neighbour graph that falls into as many pieces as there are clusters.
 
     Graph, map and spectral vectors are updated in turn: each row spreads over the rows near it in the map, by a
@@ -117,6 +119,7 @@ class PCAN(ClusterMixin, LinearMetric):
         self.engine = engine
         self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the map and the clusters.
 
@@ -142,19 +145,21 @@ class PCAN(ClusterMixin, LinearMetric):
 
         prepared, sample = prepared_sample(X, None, preparation, engine, rows_are_nodes=True)
         n_components = check_components(self.n_components, n_clusters, sample.X.shape[1])
-        report = iteration_report("PCAN", self.verbose)
-        graph, pairs = pcan_graph(sample, n_clusters, n_components, n_neighbors, max_iter, report)
+        with fit_phases(self, max_iter, X) as phase:
+            report = iteration_report("PCAN", self.verbose, phase)
+            graph, pairs = pcan_graph(sample, n_clusters, n_components, n_neighbors, max_iter, report)
 
-        warn_of_pieces(graph, n_clusters)
-        store(self, prepared, Projection(np.ascontiguousarray(pairs.vectors.T), pairs.values), sample, X)
-        self.preparation_ = preparation
-        self.n_neighbors_ = n_neighbors
-        self.embedding_ = engine.to_host(self._map().apply(X, engine))
-        self.labels_ = graph.pieces
-        self.affinity_matrix_ = graph.weights
-        self.n_iter_ = graph.n_iter
+            warn_of_pieces(graph, n_clusters)
+            store(self, prepared, Projection(np.ascontiguousarray(pairs.vectors.T), pairs.values), sample, X)
+            self.preparation_ = preparation
+            self.n_neighbors_ = n_neighbors
+            self.embedding_ = engine.to_host(self._map().apply(X, engine))
+            self.labels_ = graph.pieces
+            self.affinity_matrix_ = graph.weights
+            self.n_iter_ = graph.n_iter
         return self
 
+    @in_kind
     def predict(self, X: Any) -> IntVector:
         """Return the cluster of each row: that of the training row nearest to it in the learned space.
 

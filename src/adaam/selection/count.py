@@ -55,8 +55,8 @@ def count_clusters(links: csr_array, Z: FloatMatrix, weights: FloatVector, seed:
 
     Many small clusters of diffusion coordinates are merged along links. Modularity alone would also split a single
     cloud, since any cloud has parts; but where a cloud is split is chance, and another sample splits it elsewhere. So
-    the merges are repeated on the links among random shares of the rows, and modularity at each number of clusters, as a
-    share of what is attainable, is multiplied with how far the partitions agree.
+    the merges are repeated on the links among random shares of the rows, and modularity at each number of clusters, in
+    parts of what is attainable, is multiplied with how far the partitions agree.
     """
     whole = _merges(links, Z, weights, seed)
     n_max = max(1, len(whole.modularities) // 2)

@@ -1,0 +1,17 @@
+"""Looking at a metric: displays in scikit-learn's style, drawn with matplotlib, which is loaded when one is drawn."""
+
+from adaam.displays.components import ComponentsDisplay
+from adaam.displays.contributions import ContributionsDisplay
+from adaam.displays.eigenvalues import EigenvalueDisplay
+from adaam.displays.graph_components import GraphComponentsDisplay
+from adaam.displays.magnitudes import MagnitudeDisplay
+from adaam.displays.projection import ProjectionDisplay
+
+__all__ = [
+    "ComponentsDisplay",
+    "ContributionsDisplay",
+    "EigenvalueDisplay",
+    "GraphComponentsDisplay",
+    "MagnitudeDisplay",
+    "ProjectionDisplay",
+]

@@ -1,0 +1,42 @@
+"""The displays' door to matplotlib, and what they share of scikit-learn's models."""
+
+from typing import Any, cast
+
+from sklearn.utils.validation import check_is_fitted
+
+from adaam.estimators import LinearMetric
+
+
+def axes_for(display: Any, ax: Any, width: float = 6.0, height: float = 4.0) -> Any:
+    """Return the axes to draw in: the caller's, or those of a new figure; the display keeps both."""
+    if ax is None:
+        try:
+            from matplotlib import pyplot as plt
+        except ImportError as error:
+            raise ImportError(
+                f"{type(display).__name__}.plot needs matplotlib. Install it with: pip install adaam[plot]"
+            ) from error
+        _, ax = plt.subplots(figsize=(width, height), layout="constrained")
+    display.ax_, display.figure_ = ax, ax.figure
+    return ax
+
+
+def fitted_metric(model: Any) -> LinearMetric:
+    """Check that a display can look at the model: a fitted linear metric."""
+    if not isinstance(model, LinearMetric):
+        raise TypeError(
+            f"estimator={model!r} is a {type(model).__name__}, which has no linear map to look at. "
+            "Use AdaAM, LPP, PCAN or AdaAMClustering."
+        )
+    check_is_fitted(model)
+    return model
+
+
+def learner_of(model: LinearMetric) -> LinearMetric:
+    """The learner inside a clusterer, or the learner itself."""
+    return cast(LinearMetric, getattr(model, "metric_", model))
+
+
+def feature_names(model: LinearMetric) -> list[str]:
+    """Names of the input features: those of the frame seen in fit, or x0, x1, ..."""
+    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])]

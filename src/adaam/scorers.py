@@ -1,0 +1,105 @@
+"""Scorers that need no labels, for scikit-learn's searches: how well clusters separate in the learned metric."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score, silhouette_score
+
+from adaam._typing import FloatMatrix, IntVector
+
+__all__ = ["calinski_harabasz", "davies_bouldin", "silhouette"]
+
+# The silhouette compares all pairs of rows; beyond this many an even sample of them tells as much.
+SILHOUETTE_ROWS = 5000
+
+
+def silhouette(estimator: Any, X: Any, y: Any = None) -> float:
+    """Mean silhouette of the predicted clusters in the learned space, from -1 (wrong) to 1 (far apart).
+
+    Parameters
+    ----------
+    estimator : estimator with `transform` and `predict`
+        A fitted clusterer, or a pipeline that ends in one.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows to score on; more than 5000 are thinned out evenly at random, the same each time.
+    y : None
+        Ignored.
+
+    Returns
+    -------
+    float
+        The score; -1 where all rows fall into one cluster, or each into its own.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from adaam import AdaAM, AdaAMClustering
+    >>> from adaam.scorers import silhouette
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> grid = {"learner__n_neighbors": [12, 20]}
+    >>> search = GridSearchCV(AdaAMClustering(10, learner=AdaAM(10)), grid, scoring=silhouette, cv=3).fit(X)
+    >>> sorted(search.best_params_)
+    ['learner__n_neighbors']
+    """
+    Z, labels = _clustered(estimator, X)
+    if len(Z) > SILHOUETTE_ROWS:
+        shown = np.random.default_rng(0).permutation(len(Z))[:SILHOUETTE_ROWS]
+        Z, labels = Z[shown], labels[shown]
+    return float(silhouette_score(Z, labels)) if _scorable(labels) else -1.0
+
+
+def calinski_harabasz(estimator: Any, X: Any, y: Any = None) -> float:
+    """Spread between the predicted clusters over spread inside them, in the learned space; larger is better.
+
+    Parameters
+    ----------
+    estimator : estimator with `transform` and `predict`
+        A fitted clusterer, or a pipeline that ends in one.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows to score on.
+    y : None
+        Ignored.
+
+    Returns
+    -------
+    float
+        The score; 0 where all rows fall into one cluster, or each into its own.
+    """
+    Z, labels = _clustered(estimator, X)
+    return float(calinski_harabasz_score(Z, labels)) if _scorable(labels) else 0.0
+
+
+def davies_bouldin(estimator: Any, X: Any, y: Any = None) -> float:
+    """Minus the mean likeness of each predicted cluster to its nearest other one, so that larger is better.
+
+    Parameters
+    ----------
+    estimator : estimator with `transform` and `predict`
+        A fitted clusterer, or a pipeline that ends in one.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows to score on.
+    y : None
+        Ignored.
+
+    Returns
+    -------
+    float
+        The score, at most 0; minus infinity where all rows fall into one cluster, or each into its own.
+    """
+    Z, labels = _clustered(estimator, X)
+    return -float(davies_bouldin_score(Z, labels)) if _scorable(labels) else -np.inf
+
+
+def _clustered(estimator: Any, X: Any) -> tuple[FloatMatrix, IntVector]:
+    missing = [name for name in ("transform", "predict") if not hasattr(estimator, name)]
+    if missing:
+        raise TypeError(
+            f"estimator={estimator!r} has no {' and no '.join(missing)}, so it has no clusters in a learned space to "
+            "score. Use AdaAMClustering, or a pipeline that ends in it."
+        )
+    return np.asarray(estimator.transform(X)), np.asarray(estimator.predict(X))
+
+
+def _scorable(labels: IntVector) -> bool:
+    return 1 < len(np.unique(labels)) < len(labels)

@@ -1,0 +1,89 @@
+"""What the documentation shows runs, and what it claims is shown."""
+
+import logging
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import adaam
+from adaam import AdaAM
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(page for page in DOCS.glob("*.md") if "```python\n" in page.read_text())
+
+
+def python_blocks(page):
+    return re.findall(r"^```python\n(.*?)^```$", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    plt = pytest.importorskip("matplotlib.pyplot")
+    if "onnx" in page.read_text() and page.name == "production.md":
+        pytest.importorskip("onnx")
+        pytest.importorskip("skops")
+    names = {"__name__": "page"}
+    try:
+        for block in python_blocks(page):
+            exec(compile(block, str(page), "exec"), names)
+    finally:
+        plt.close("all")
+        logging.getLogger("adaam").setLevel(logging.NOTSET)
+
+
+def test_every_claim_in_the_table_of_peers_names_a_file_that_shows_it():
+    data = tomllib.loads((DOCS / "peers.toml").read_text(encoding="utf-8"))
+    assert len(data["feature"]) == 27
+    for row in data["feature"]:
+        assert len(row["peers"]) == len(data["peers"])
+        if row["proof"]:
+            assert (ROOT / row["proof"]).exists(), row["name"]
+        else:
+            assert row["ours"] in ("–", "yes"), row["name"]
+    for row in data["neighbour_feature"]:
+        assert len(row["peers"]) == len(data["neighbours"])
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = set(re.findall(r"^   ([\w.]+)$", (DOCS / "api" / "index.md").read_text(), flags=re.MULTILINE))
+    public = set(adaam.__all__) - {"__version__", "scores"}
+    for module in ("scores", "scorers", "export"):
+        public |= {f"{module}.{name}" for name in __import__(f"adaam.{module}", fromlist=["x"]).__all__}
+    public |= set(adaam.displays.__all__)
+    assert public <= listed, public - listed
+
+
+def test_every_page_is_on_the_site():
+    """Pages left out of every list of contents would only be found by chance."""
+    listed = set()
+    for page in DOCS.rglob("*.md"):
+        for block in re.findall(r"```{toctree}\n(.*?)```", page.read_text(), flags=re.DOTALL):
+            listed |= {line.strip() for line in block.splitlines()}
+    pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
+    assert pages <= listed, pages - listed
+
+
+@pytest.mark.parametrize("library", ["faiss", "hnswlib"])
+def test_recipes_for_vector_search_give_the_learned_distance(library, monkeypatch):
+    pytest.importorskip(library)
+    monkeypatch.syspath_prepend(str(DOCS / "snippets"))
+    recipe = __import__(f"index_{library}")
+    X = load_digits().data
+    stored, queries = X[:1200], X[1200:1230]
+    metric = AdaAM(10, n_neighbors=12).fit(stored)
+    distances, indices = recipe.query(metric, recipe.build(metric, stored), queries, k=5)
+    pairs = np.stack([np.repeat(queries, 5, axis=0), stored[indices.ravel()]], axis=1)
+    np.testing.assert_allclose(distances.ravel(), metric.pair_distance(pairs), atol=1e-3 * distances.max())
+    Z, z = metric.transform(stored), metric.transform(queries)
+    exact = np.argsort(((z[:, None, :] - Z) ** 2).sum(axis=2), axis=1)[:, :5]
+    shared = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(indices, exact, strict=True)])
+    assert shared > (0.99 if library == "faiss" else 0.9)
+    sys.modules.pop(f"index_{library}", None)

@@ -1,0 +1,164 @@
+"""What a fit tells while it runs: nothing by default, its phases to the log, to `verbose` and to callbacks."""
+
+import logging
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from adaam import CAN, LPP, PCAN, AdaAM, AdaAMClustering
+
+X, _ = make_blobs(90, 5, centers=3, random_state=0, cluster_std=2.0)
+PHASES = {
+    AdaAM: ["preparation", "neighbours", "affinity", "projection"],
+    LPP: ["preparation", "affinity", "projection"],
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
+
+
+@pytest.fixture(params=[AdaAM(3), LPP(2)], ids=["AdaAM", "LPP"])
+def model(request):
+    return clone(request.param)
+
+
+def lines_of(model, caplog, level):
+    with caplog.at_level(level, logger="adaam"):
+        model.fit(X)
+    return [record.message for record in caplog.records]
+
+
+def test_a_fit_is_quiet_by_default(model, caplog, capfd):
+    assert lines_of(model, caplog, logging.INFO) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_log_at_debug_names_every_phase_at_its_beginning_and_its_end(model, caplog):
+    lines = lines_of(model, caplog, logging.DEBUG)
+    name = type(model).__name__
+    phases = PHASES[type(model)]
+    assert [line for line in lines if line.endswith("...")] == [f"{name} {phase} ..." for phase in phases]
+    assert [line.rsplit(" (", 1)[0] for line in lines[1::2]] == [f"{name} {phase}" for phase in phases]
+    assert all(line.endswith(" s)") for line in lines[1::2])
+
+
+def test_verbose_tells_phases_and_their_seconds(model, caplog):
+    lines = lines_of(model.set_params(verbose=1), caplog, logging.INFO)
+    assert [line.split()[1] for line in lines] == PHASES[type(model)]
+
+
+def test_verbose_speaks_on_standard_error_where_nobody_listens_to_the_log():
+    code = (
+        "import numpy as np; from adaam import AdaAM;"
+        "AdaAM(2, n_neighbors=9, verbose=1).fit(np.random.default_rng(0).normal(size=(40, 4)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == ""
+    assert [line.split()[1] for line in run.stderr.splitlines()] == PHASES[AdaAM]
+
+
+def test_without_callbacks_of_scikit_learn_everything_still_works():
+    """scikit-learn before 1.9 has no module sklearn.callback."""
+    code = """
+import sys
+sys.modules["sklearn.callback"] = None
+import numpy as np
+sys.modules.pop("adaam.estimators.phases", None)
+from adaam import AdaAM, LPP
+import adaam.estimators.phases as phases
+assert phases._with_callbacks is None and not hasattr(AdaAM, "set_callbacks")
+rows = np.random.default_rng(0).normal(size=(40, 4))
+print(AdaAM(2, n_neighbors=9).fit_transform(rows).shape, LPP(2).fit_transform(rows).shape)
+"""
+    try:
+        import sklearn.callback  # noqa: F401
+    except ImportError:
+        pytest.skip("there is no sklearn.callback to hide")
+    # scikit-learn itself imports it, so it is hidden from us alone.
+    code = "import sklearn.base, sklearn.cluster, sklearn.neighbors, sklearn.decomposition, sklearn.metrics\n" + code
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.stdout.split("\n")[0] == "(40, 2) (40, 2)", run.stderr
+
+
+class Recorder:
+    """A callback that remembers what it was told."""
+
+    max_propagation_depth = None
+
+    def __init__(self):
+        self.told = []
+        self.fitted = None
+
+    def setup(self, estimator, context):
+        self.told.append(("setup", type(estimator).__name__))
+
+    def on_fit_task_begin(self, estimator, context):
+        self.told.append(("begin", context.task_name))
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        self.told.append(("end", context.task_name))
+        self.fitted = fitted_estimator or self.fitted
+
+    def teardown(self, estimator, context):
+        self.told.append(("teardown", type(estimator).__name__))
+
+
+@pytest.fixture
+def recorder():
+    pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")
+    return Recorder()
+
+
+def test_callbacks_see_the_phases_as_tasks_of_fit_in_order(model, recorder):
+    model.set_callbacks(recorder).fit(X)
+    name = type(model).__name__
+    inner = [(act, phase) for phase in PHASES[type(model)] for act in ("begin", "end")]
+    assert recorder.told == [("setup", name), ("begin", "fit"), *inner, ("end", "fit"), ("teardown", name)]
+
+
+def test_callbacks_get_a_model_that_can_transform_at_the_end(model, recorder):
+    model.set_callbacks(recorder).fit(X)
+    np.testing.assert_array_equal(recorder.fitted.transform(X), model.transform(X))
+
+
+def test_callbacks_are_torn_down_when_a_fit_fails(recorder):
+    with pytest.raises(ValueError, match="exceeds the rank"):
+        AdaAM(3, n_components=50).set_callbacks(recorder).fit(X)
+    assert recorder.told[-1] == ("teardown", "AdaAM")
+
+
+def test_callbacks_change_nothing_and_leave_nothing_behind(model, recorder):
+    plain = clone(model).fit(X)
+    model.set_callbacks(recorder).fit(X)
+    np.testing.assert_array_equal(model.components_, plain.components_)
+    assert set(vars(model)) - set(vars(plain)) == {"_skl_callbacks"}
+
+
+@pytest.mark.parametrize("cls", [CAN, PCAN])
+def test_iterations_are_tasks(cls, recorder):
+    model = cls(3).set_callbacks(recorder).fit(X)
+    tasks = [name for act, name in recorder.told if act == "end"]
+    assert tasks == [f"iteration {i + 1}" for i in range(model.n_iter_)] + ["fit"]
+
+
+def test_a_learner_brings_its_callbacks_into_clustering(recorder):
+    AdaAMClustering(3, learner=AdaAM(3).set_callbacks(recorder)).fit(X)
+    assert ("end", "projection") in recorder.told
+
+
+def test_callbacks_reach_through_a_pipeline(recorder):
+    pipeline = make_pipeline(StandardScaler(), AdaAM(3)).set_callbacks(recorder)
+    pipeline.fit(X)
+    assert [name for act, name in recorder.told if act == "end" and name in PHASES[AdaAM]] == PHASES[AdaAM]
+
+
+def test_the_progress_bar_of_scikit_learn_ends_at_a_hundred_percent(capsys):
+    callback = pytest.importorskip("sklearn.callback", reason="scikit-learn before 1.9 has no callbacks")
+    pytest.importorskip("rich")
+    AdaAM(3).set_callbacks(callback.ProgressBar()).fit(X)
+    assert "100%" in capsys.readouterr().out
