@@ -20,7 +20,7 @@ clouds, y = make_blobs(600, centers=3, random_state=170)
 X = clouds @ [[0.6, -0.64], [-0.4, 0.85]]
 
 plain = KMeans(3, n_init=10, random_state=0).fit_predict(X)
-model = AdaAMClustering(3, learner=AdaAM(3, n_neighbors=15, preparation="linear")).fit(X)
+model = AdaAMClustering(3, learner=AdaAM(3, n_neighbors=15, preparation="linear"), head="k-means").fit(X)
 
 # %%
 # All points of one ring are equally far from its centre.

@@ -14,7 +14,7 @@ from adaam import AdaAMClustering
 from adaam.export import to_onnx
 
 X, _ = load_digits(return_X_y=True)
-model = AdaAMClustering(n_clusters=10).fit(X)
+model = AdaAMClustering(n_clusters=10, head="k-means").fit(X)
 graph = to_onnx(model, dtype=np.float32)
 print(f"{len(graph.SerializeToString()) / 1024:.1f} KiB;", "operators:", [node.op_type for node in graph.graph.node])
 

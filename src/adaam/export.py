@@ -121,10 +121,8 @@ def _no_predict(model: Any) -> str:
         return f"{type(model).__name__} has no predict."
     if not isinstance(model, AdaAMClustering):
         return f"predict of {type(model).__name__} compares new rows with every training row."
-    centers = getattr(model, "cluster_centers_", None)
-    by_centers = centers is not None and centers.shape[1] == len(model.components_)
-    if not by_centers or getattr(model, "head", "kmeans") not in ("kmeans", None):
-        return f"predict of {model!r} is not the nearest centre in the learned space."
+    if model.embedding_ is not None:
+        return f"head_={model.head_!r} asks the nearest training rows; head='k-means' compares with centres alone."
     return ""
 
 
