@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from adaam.affinity import ConsensusAffinity, DominantAffinity, ForestAffinity, HeatKernel, KNNAffinity
-from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM
+from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering
 from adaam.prepare import Preparation
 
 # How rows reach a method: prepared as the reference reading of AdaAM does, as the method's own literature does, or as
@@ -74,6 +74,10 @@ class Method:
 
 def _adaam(case: Case) -> Any:
     return AdaAM(case.n_clusters, n_neighbors=case.n_neighbors)
+
+
+def _adaam_clustering(case: Case) -> Any:
+    return AdaAMClustering(case.n_clusters, random_state=case.seed)
 
 
 def _lpp(case: Case, affinity: Any) -> Any:
@@ -171,6 +175,15 @@ def _rows(case: Case) -> Any:
 NIE = "Nie, Wang, Huang, KDD 2014"
 LISTED = (
     Method("adaam", "AdaAM", "Li, Chen, Zhao, Lu, ICME 2017", "embedding", _adaam, ("reference",)),
+    Method(
+        "adaam-clustering",
+        "AdaAMClustering",
+        "this library: metric and head chosen without labels",
+        "labels",
+        _adaam_clustering,
+        ("raw",),
+        random=True,
+    ),
     Method("knn", "k-NN", "He, Niyogi, NIPS 2003", "embedding", _knn),
     Method("cons-knn", "Cons-kNN", "Premachandran, Kakarala, CVPR 2013", "embedding", _consensus),
     Method("dn", "DN", "Pavan, Pelillo, PAMI 2007", "embedding", _dominant),

@@ -4,7 +4,7 @@ import os
 import sys
 import warnings
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from adaam._version import __version__
@@ -35,12 +35,18 @@ def build_parser() -> ArgumentParser:
     command = subparsers.add_parser("cluster", help="cluster the rows of a file")
     command.set_defaults(run=commands.cluster)
     command.add_argument("rows", metavar="ROWS", help=rows_help)
-    _add_learner_options(command)
+    _add_learner_options(command, _clusters)
     command.add_argument("-o", "--output", metavar="FILE", help='labels as .csv, .npy, .npz, .parquet; "-" prints CSV')
     command.add_argument("--truth", metavar="FILE", help="known classes, one a row, to score the clusters against")
     command.add_argument("--plot", metavar="FILE", help="a picture of the clusters (.png, .pdf, .svg)")
     command.add_argument("--model", metavar="FILE", help="also write the fitted model")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the k-means starts (default: 0)")
+    command.add_argument(
+        "--head",
+        choices=["auto", "k-means", "diffusion", "merging"],
+        default="auto",
+        help="how rows are partitioned (default: chosen with the metric)",
+    )
 
     command = subparsers.add_parser("fit", help="learn a map and write it as a model file")
     command.set_defaults(run=commands.fit)
@@ -59,15 +65,19 @@ def build_parser() -> ArgumentParser:
     return parser
 
 
-def _add_learner_options(command: ArgumentParser) -> None:
-    command.add_argument("--clusters", type=int, required=True, metavar="C", help="number of clusters")
+def _clusters(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
+def _add_learner_options(command: ArgumentParser, clusters: Callable[[str], int | str] = int) -> None:
+    known = "number of clusters" if clusters is int else 'number of clusters, or "auto"'
+    command.add_argument("--clusters", type=clusters, required=True, metavar="C", help=known)
     command.add_argument("--components", type=int, metavar="M", help="dimension of the learned space (default: C)")
     command.add_argument("--neighbors", type=int, metavar="K", help="neighbours of each row (default: log2(n/C))")
     command.add_argument(
         "--preparation",
-        choices=["unit", "linear", "center"],
-        default="unit",
-        help="unit: rows to unit length first (default); linear: a map that is linear in the input itself",
+        choices=["unit", "linear", "center", "standard"],
+        help="unit: rows to unit length first (default of fit); linear: a map that is linear in the input itself",
     )
 
 

@@ -22,11 +22,12 @@ def cluster(arguments: Namespace) -> None:
     classes = read_labels(arguments.truth) if arguments.truth else table.classes
     if classes is not None and len(classes) != len(table.X):
         raise TableError(f"{arguments.truth}: holds {len(classes)} classes for {len(table.X)} rows.")
-    model = AdaAMClustering(arguments.clusters, learner=learner(arguments), random_state=arguments.seed)
+    model = clusterer(arguments)
     labels = model.fit_predict(table.X)
 
-    sizes = ", ".join(str(size) for size in np.bincount(labels, minlength=arguments.clusters))
-    say(f"{len(labels)} rows in {arguments.clusters} clusters of {sizes}")
+    say(str(model.selection_))
+    sizes = ", ".join(str(size) for size in np.bincount(labels))
+    say(f"{len(labels)} rows in {model.n_clusters_} clusters of {sizes}")
     if classes is not None:
         say(
             f"accuracy {clustering_accuracy(classes, labels):.1%}   "
@@ -46,6 +47,19 @@ def cluster(arguments: Namespace) -> None:
     if arguments.output:
         write_labels(arguments.output, labels)
         say(f"wrote {arguments.output}" if arguments.output != "-" else "")
+
+
+def clusterer(arguments: Namespace) -> AdaAMClustering:
+    """Return the clusterer that the options describe: the choice without labels, unless one metric is asked for."""
+    one_metric = arguments.components or arguments.neighbors or arguments.preparation
+    if one_metric and arguments.clusters == "auto":
+        raise ValueError("--clusters auto goes with the choice of metric; leave out the options of one metric.")
+    return AdaAMClustering(
+        arguments.clusters,
+        learner=learner(arguments) if one_metric else None,
+        head=arguments.head,
+        random_state=arguments.seed,
+    )
 
 
 def fit(arguments: Namespace) -> None:
@@ -93,7 +107,7 @@ def learner(arguments: Namespace) -> AdaAM:
         arguments.clusters,
         n_components=arguments.components,
         n_neighbors=arguments.neighbors,
-        preparation=arguments.preparation,
+        preparation=arguments.preparation or "unit",
     )
 
 

@@ -6,12 +6,15 @@ from adaam.displays.eigenvalues import EigenvalueDisplay
 from adaam.displays.graph_components import GraphComponentsDisplay
 from adaam.displays.magnitudes import MagnitudeDisplay
 from adaam.displays.projection import ProjectionDisplay
+from adaam.displays.selection import ClusterCountDisplay, SelectionDisplay
 
 __all__ = [
+    "ClusterCountDisplay",
     "ComponentsDisplay",
     "ContributionsDisplay",
     "EigenvalueDisplay",
     "GraphComponentsDisplay",
     "MagnitudeDisplay",
     "ProjectionDisplay",
+    "SelectionDisplay",
 ]

@@ -1,0 +1,169 @@
+"""What a search without labels tried, and the criterion over the number of clusters."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from adaam.displays.axes import axes_for
+from adaam.selection import ClusterCount, Selection
+from adaam.selection.count import attained
+
+
+class SelectionDisplay:
+    """Modularity of every metric and head that was tried, the chosen one marked.
+
+    Parameters
+    ----------
+    selection : Selection
+        The `selection_` of a fitted `AdaAMClustering`.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where it was drawn.
+    bars_
+        The matplotlib bars, in the order of `selection.trials`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from adaam import AdaAMClustering
+    >>> from adaam.displays import SelectionDisplay
+    >>> X, _ = load_wine(return_X_y=True)
+    >>> display = SelectionDisplay.from_estimator(AdaAMClustering(3).fit(X))
+    >>> len(display.bars_) == len(display.selection.trials)
+    True
+    """
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the selection of a fitted clusterer.
+
+        Parameters
+        ----------
+        estimator : AdaAMClustering
+            A fitted clusterer.
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        **kwargs
+            Passed to `plot`.
+
+        Returns
+        -------
+        SelectionDisplay
+            The display, drawn.
+        """
+        return cls(estimator.selection_).plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw one bar a trial.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        **kwargs
+            Passed to matplotlib's `barh`.
+
+        Returns
+        -------
+        SelectionDisplay
+            The display itself.
+        """
+        ax = axes_for(self, ax)
+        trials = self.selection.trials
+        places = np.arange(len(trials))
+        colors = ["C1" if trial.chosen else "C0" for trial in trials]
+        style = {"color": colors} | kwargs
+        self.bars_ = ax.barh(places, [trial.modularity for trial in trials], **style)
+        ax.set_yticks(places, [f"{trial.head}, {trial.metric} ({trial.preparation})" for trial in trials])
+        ax.invert_yaxis()
+        ax.set(xlabel="modularity on its own graph (chosen in another colour)")
+        return self
+
+
+class ClusterCountDisplay:
+    """The criterion over the number of clusters, and what it is made of.
+
+    Parameters
+    ----------
+    count : ClusterCount
+        The `selection_.count` of an `AdaAMClustering` fitted with n_clusters="auto".
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where it was drawn.
+    line_
+        The matplotlib line of the criterion.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from adaam import AdaAMClustering
+    >>> from adaam.displays import ClusterCountDisplay
+    >>> X, _ = load_wine(return_X_y=True)
+    >>> display = ClusterCountDisplay.from_estimator(AdaAMClustering("auto").fit(X))
+    >>> display.count.low <= display.count.high
+    True
+    """
+
+    def __init__(self, count: ClusterCount) -> None:
+        self.count = count
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw how the number of clusters was found.
+
+        Parameters
+        ----------
+        estimator : AdaAMClustering
+            A clusterer fitted with n_clusters="auto".
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        **kwargs
+            Passed to `plot`.
+
+        Returns
+        -------
+        ClusterCountDisplay
+            The display, drawn.
+        """
+        count = estimator.selection_.count
+        if count is None:
+            raise ValueError(
+                f"n_clusters={estimator.n_clusters!r} was given, so no number was looked for. "
+                "Fit AdaAMClustering(n_clusters='auto')."
+            )
+        return cls(count).plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the criterion, its two factors, and the range of the estimate.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        **kwargs
+            Passed to matplotlib's `plot` of the criterion.
+
+        Returns
+        -------
+        ClusterCountDisplay
+            The display itself.
+        """
+        ax = axes_for(self, ax)
+        share = attained(self.count.modularities)
+        numbers = np.arange(1, len(share) + 1)
+        ax.plot(numbers, share, linewidth=1.0, linestyle="--", label="modularity, of the attainable")
+        ax.plot(numbers, self.count.reproducibilities, linewidth=1.0, linestyle=":", label="reproducibility")
+        style = {"marker": "o", "linewidth": 1.5, "label": "their product"} | kwargs
+        (self.line_,) = ax.plot(numbers, share * self.count.reproducibilities, **style)
+        ax.axvspan(self.count.low - 0.5, self.count.high + 0.5, alpha=0.15, label="range in resamples")
+        ax.axvline(self.count.n_clusters, linewidth=1.0, color="black")
+        ax.set(xlabel="number of clusters", ylabel="criterion", ylim=(0, 1.05))
+        ax.legend(loc="lower right")
+        return self
