@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from adaam._typing import Column, FloatVector, IntVector, Tall
 from adaam.engines import Engine
@@ -59,7 +58,7 @@ def choose(
         (source,) = fitted_candidates([source.candidate], X, weights, n_clusters, engine)
         labels = HEADS[outcome.head].labels(source.view, n_clusters, n_init, seed)
     metric = _metric(source, X, n_clusters, engine)
-    return Chosen(metric, outcome.head, numbered(labels, source.view), source.view.weights, choice.selection)
+    return Chosen(metric, outcome.head, labels, source.view.weights, choice.selection)
 
 
 def given_metric(
@@ -78,7 +77,7 @@ def given_metric(
     view = View(metric._map().apply(X, engine), on_host, engine)
     contender = Contender("as given", type(metric).__name__, learned=False, view=view)
     choice = search([contender], heads, n_clusters, n_init=n_init, seed=seed)
-    return Chosen(metric, choice.outcome.head, numbered(choice.outcome.labels, view), on_host, choice.selection)
+    return Chosen(metric, choice.outcome.head, choice.outcome.labels, on_host, choice.selection)
 
 
 def counted_clusters(X: Tall, weights: Column, engine: Engine, seed: int) -> ClusterCount:
@@ -90,18 +89,6 @@ def counted_clusters(X: Tall, weights: Column, engine: Engine, seed: int) -> Clu
         for fitted in fitted_candidates(wanted, tried, tried_weights, 1, engine)
     ]
     return max(counts, key=lambda count: count.modularities.max())
-
-
-def numbered(labels: IntVector, view: View) -> IntVector:
-    """Clusters numbered from the largest to the smallest, so that the order of rows does not name them."""
-    _, labels = np.unique(labels, return_inverse=True)
-    sizes = np.bincount(labels, view.weights)
-    Z = np.asarray(view.engine.to_host(view.Z), dtype=np.float64)
-    members = csr_array((view.weights, (labels, np.arange(len(labels)))), shape=(len(sizes), len(labels)))
-    # Equal sizes are told apart by the first coordinates, of which a few are enough; rounding must not decide.
-    centers = np.round((members @ Z[:, :4]) / sizes[:, None], 6)
-    order = np.lexsort((*centers.T[::-1], -np.round(sizes, 9)))
-    return np.asarray(np.argsort(order)[labels], dtype=np.intp)
 
 
 def _contender(fitted: FittedCandidate) -> Contender:

@@ -4,13 +4,14 @@ import warnings
 from typing import Any, Self, cast
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.base import ClusterMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from adaam._checks import check_whole, check_word
-from adaam._typing import IntVector, Tall
+from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam.array_api import in_kind
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.choosing import Chosen, choose, counted_clusters, given_metric
@@ -184,15 +185,16 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         for name in _SHARED:
             setattr(self, name, getattr(chosen.metric, name))
         engine = self._engine()
-        self.head_ = chosen.head
-        self.n_clusters_ = int(chosen.labels.max()) + 1
         Z = np.asarray(engine.to_host(self._map().apply(rows, engine)))
-        self.cluster_centers_, self.inertia_ = _centers(Z, chosen)
+        labels = numbered(chosen.labels, chosen.weights, Z)
+        self.head_ = chosen.head
+        self.n_clusters_ = int(labels.max()) + 1
+        self.cluster_centers_, self.inertia_ = _centers(Z, labels, chosen.weights)
         by_center = chosen.head == "k-means"
         self.embedding_ = None if by_center else Z
-        self.embedding_labels_ = None if by_center else chosen.labels
+        self.embedding_labels_ = None if by_center else labels
         if rows.shape[0] == X.shape[0]:
-            self.labels_ = chosen.labels
+            self.labels_ = labels
         else:  # equal rows were merged, or rows of weight zero left out
             self.labels_ = self._predicted(self._map().apply(X, engine), engine)
 
@@ -216,14 +218,23 @@ def check_clusters(n_clusters: Any, n_samples: int, n_distinct: int) -> int:
     return min(wanted, n_distinct)
 
 
-def _centers(Z: Any, chosen: Chosen) -> tuple[Any, float]:
+def numbered(labels: IntVector, weights: FloatVector, Z: FloatMatrix) -> IntVector:
+    """Clusters numbered from the largest to the smallest, so that the order of rows does not name them."""
+    _, labels = np.unique(labels, return_inverse=True)
+    sizes = np.bincount(labels, weights)
+    centers, _ = _centers(Z, labels, weights)
+    # Equal sizes are told apart by the first coordinates, of which a few are enough; rounding must not decide.
+    scale = np.abs(Z).max(initial=np.finfo(np.float64).tiny)
+    order = np.lexsort((*np.round(centers[:, :4] / scale, 4).T[::-1], -np.round(sizes, 9)))
+    return np.asarray(np.argsort(order)[labels], dtype=np.intp)
+
+
+def _centers(Z: FloatMatrix, labels: IntVector, weights: FloatVector) -> tuple[FloatMatrix, float]:
     """Mean of each cluster, and the weighted sum of squared distances to it."""
-    n_clusters = int(chosen.labels.max()) + 1
-    sizes = np.bincount(chosen.labels, chosen.weights, n_clusters)
-    sums = np.zeros((n_clusters, Z.shape[1]))
-    np.add.at(sums, chosen.labels, Z * chosen.weights[:, None])
-    centers = sums / sizes[:, None]
-    inertia = float(chosen.weights @ np.square(Z - centers[chosen.labels]).sum(axis=1))
+    sizes = np.bincount(labels, weights)
+    members = csr_array((weights, (labels, np.arange(len(labels)))), shape=(len(sizes), len(labels)))
+    centers = np.asarray((members @ Z.astype(np.float64)) / sizes[:, None])
+    inertia = float(weights @ np.square(Z - centers[labels]).sum(axis=1))
     return centers.astype(Z.dtype), inertia
 
 
