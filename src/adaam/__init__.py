@@ -1,6 +1,6 @@
 """Unsupervised metric learning: a linear map in which clusters separate, learned from unlabelled rows."""
 
-from adaam import scores
+from adaam import rows, scores
 from adaam._version import __version__
 from adaam.affinity import (
     AdaptiveAffinity,
@@ -13,6 +13,8 @@ from adaam.affinity import (
 from adaam.engines import CPUEngine, GPUEngine
 from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering
 from adaam.graph import DisconnectedGraphWarning
+from adaam.large import RowBlocks
+from adaam.planning import plan
 from adaam.prepare import Preparation, ZeroRowWarning
 from adaam.storage import ModelFileError, load, save
 
@@ -34,9 +36,12 @@ __all__ = [
     "KNNAffinity",
     "ModelFileError",
     "Preparation",
+    "RowBlocks",
     "ZeroRowWarning",
     "__version__",
     "load",
+    "plan",
+    "rows",
     "save",
     "scores",
 ]

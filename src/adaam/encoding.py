@@ -1,7 +1,7 @@
 """Estimators and settings as JSON data with arrays beside it, and back, for classes of this library alone."""
 
 import re
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator
 import adaam.affinity
 import adaam.estimators
 from adaam.engines import CPUEngine, GPUEngine
+from adaam.large import RowBlocks, Stability
+from adaam.planning import Plan
 from adaam.prepare import Preparation
 
 Arrays: TypeAlias = dict[str, Any]
@@ -22,7 +24,7 @@ def known_classes() -> dict[str, type]:
     """The only classes a model file can name."""
     public = [getattr(module, name) for module in (adaam.affinity, adaam.estimators) for name in module.__all__]
     settings = [cls for cls in public if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
-    return {cls.__name__: cls for cls in [*settings, Preparation, CPUEngine, GPUEngine]}
+    return {cls.__name__: cls for cls in [*settings, Preparation, RowBlocks, CPUEngine, GPUEngine, Plan, Stability]}
 
 
 def encoded(value: Any, arrays: Arrays, path: str) -> Any:
@@ -41,16 +43,18 @@ def encoded(value: Any, arrays: Arrays, path: str) -> Any:
     if isinstance(value, np.ndarray | tuple | list):
         kind = "tuple" if isinstance(value, tuple) else "names" if isinstance(value, np.ndarray) else "list"
         return {kind: [encoded(item, arrays, f"{path}.{i}") for i, item in enumerate(value)]}
-    if isinstance(value, CPUEngine | GPUEngine):
-        settings = {field.name: getattr(value, field.name) for field in fields(value) if field.name != "name"}
-        return {"class": type(value).__name__, "params": settings, "fitted": {}}
     name = type(value).__name__
-    if known_classes().get(name) is not type(value):
+    known = known_classes().get(name) is type(value)
+    if known and is_dataclass(value):
+        parts = {field.name: getattr(value, field.name) for field in fields(value) if field.name != "name"}
+        params = {key: encoded(item, arrays, f"{path}.{key}") for key, item in parts.items()}
+        return {"class": name, "params": params, "fitted": {}}
+    if not known:
         raise TypeError(
             f"{path.replace('model.', '', 1)}={value!r} is a {name}, which a model file cannot hold as data. "
             "Use joblib.dump for models with parts of your own."
         )
-    params: dict[str, Any] = value.get_params(deep=False)  # type: ignore[attr-defined]
+    params = value.get_params(deep=False)
     fitted = {key: item for key, item in vars(value).items() if FITTED.fullmatch(key) and key not in params}
     return {
         "class": name,

@@ -89,8 +89,16 @@ def fit_preparation(X: Tall, weights: FloatVector, settings: Preparation, engine
     mean = engine.cross((weights * scale)[:, None], X)[0] / total
     n, d = X.shape
     pairs = _principal_pairs(X, scale, mean, weights, settings.keep, engine)
+    return principal_map(pairs, mean, float(total), (n, d), float(np.finfo(X.dtype).eps), settings)
+
+
+def principal_map(
+    pairs: Eigenpairs, mean: FloatVector, total: float, shape: tuple[int, int], eps: float, settings: Preparation
+) -> LinearMap:
+    """Turn principal components of rows, of a total weight and a precision, into a map; equal rows have none."""
+    n, d = shape
     # Spread below the rounding of the mean is no spread: equal rows must not pass for data.
-    noise = (float(np.abs(mean).max(initial=0.0)) * np.finfo(X.dtype).eps * 8) ** 2 * total * d
+    noise = (float(np.abs(mean).max(initial=0.0)) * eps * 8) ** 2 * total * d
     if len(pairs.values) == 0 or pairs.values[0] <= noise:
         raise ValueError(
             f"All {n} distinct rows are equal after preparation (row_scaling={settings.row_scaling!r}, "
@@ -127,7 +135,12 @@ def _principal_pairs(
         pairs = Eigenpairs(rows.values, basis)
     else:
         pairs = range_eigenpairs(engine.scatter(X, scale, mean, weights), n, engine.eigh)
-    if by_count:
+    return kept_pairs(pairs, keep)
+
+
+def kept_pairs(pairs: Eigenpairs, keep: float) -> Eigenpairs:
+    """Return the leading pairs: a number of them, or those that hold a share of the variance."""
+    if isinstance(keep, Integral):
         kept = int(keep)
     else:
         share = np.cumsum(pairs.values) / pairs.values.sum()

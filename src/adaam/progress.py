@@ -3,11 +3,14 @@
 import logging
 from collections.abc import Callable
 from time import perf_counter
+from typing import TypeAlias
 
 LOGGER = logging.getLogger("adaam")
 
+Teller: TypeAlias = Callable[[str], None]
 
-def teller(verbose: int) -> Callable[[str], None]:
+
+def teller(verbose: int) -> Teller:
     """Return a function that tells one line, with the seconds since the line before; quiet unless `verbose`.
 
     Lines go to the logger "adaam" at level INFO. Where no handler would show them, they are written to standard

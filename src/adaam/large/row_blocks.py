@@ -1,0 +1,56 @@
+"""Settings of a fit from pairs within random row blocks."""
+
+from sklearn.base import BaseEstimator
+
+from adaam._checks import check_whole
+
+BLOCK_ROWS = 10_000
+
+
+class RowBlocks(BaseEstimator):
+    """Learn from the pairs within random blocks of rows: cost grows with n, not with n².
+
+    Rows are dealt to blocks at random. Neighbours and pruned affinities are found within each block, and the small
+    matrices they give are added up over all blocks before each eigenproblem, so that every direction is learned from
+    all rows that take part.
+
+    Parameters
+    ----------
+    n_rows : int, default=10000
+        Rows of a block, about: blocks are of equal size, at most one row more or less. More rows a block are nearer to
+        all pairs and cost proportionally more.
+    n_blocks : int, default=None
+        Number of blocks. None means enough for all rows, or as many as one GiB of rows fills; rows beyond that serve
+        for the mean and the principal components alone.
+    random_state : int, default=0
+        Seed of the deal. With another order of rows, or another seed, the map differs by what `stability_` tells.
+    verbose : int, default=0
+        1 tells each pass over the rows, through the logger "adaam" or on standard error.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from adaam import AdaAM, RowBlocks
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> model = AdaAM(10, pairs=RowBlocks(n_rows=450)).fit(X)
+    >>> model.pairs_
+    RowBlocks(n_blocks=4, n_rows=450)
+    >>> len(model.stability_.angles)
+    10
+    """
+
+    def __init__(
+        self, n_rows: int = BLOCK_ROWS, n_blocks: int | None = None, random_state: int = 0, verbose: int = 0
+    ) -> None:
+        self.n_rows = n_rows
+        self.n_blocks = n_blocks
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def check(self) -> None:
+        """Raise if a setting is out of range."""
+        check_whole("n_rows", self.n_rows, at_least=2)
+        if self.n_blocks is not None:
+            check_whole("n_blocks", self.n_blocks)
+        check_whole("random_state", self.random_state, at_least=0)
+        check_whole("verbose", self.verbose, at_least=0)
