@@ -22,9 +22,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import variants
 from scipy.linalg import subspace_angles
 
-import variants
 from adaam import AdaAM, CPUEngine, RowBlocks, plan
 from adaam.prepare import Preparation, fit_preparation
 from adaam.rows import map_to_file, open_rows

@@ -27,6 +27,8 @@ from adaam.prepare import LinearMap, Preparation, fit_preparation
 from adaam.progress import teller
 from adaam.rows import RowSource, n_bytes, read_all
 
+PAUSE_SECONDS = 2.0  # between two lines of progress
+
 
 @dataclass(frozen=True, slots=True)
 class PooledModel:
@@ -75,7 +77,7 @@ def fit_array(X: Tall, sample_weight: Any, settings: PoolingSettings) -> PooledM
 
 def fit_source(source: RowSource, sample_weight: Any, settings: PoolingSettings) -> PooledModel:
     """Fit rows that are read twice: for their mean and scatter, and to keep those that take part."""
-    tell = teller(block_settings(settings.pairs).verbose)
+    tell = teller(block_settings(settings.pairs).verbose, PAUSE_SECONDS)
     weights: FloatVector | None = None
     if sample_weight is not None:
         weights = check_weights(sample_weight, len(sample_weight))
@@ -117,8 +119,7 @@ def _fit(rows: BlockedRows, planned: Plan, settings: PoolingSettings) -> PooledM
             f"n_neighbors={n_neighbors} needs row blocks of more than {n_neighbors} rows, but the smallest of "
             f"{rows.n_blocks} has {smallest:g} (weights counted). Use RowBlocks with more rows, or fewer neighbours."
         )
-    fit = PooledFit(
-        rows, counted, settings.n_clusters, n_neighbors, settings.n_iter, settings.affinity, teller(given.verbose)
-    )
+    tell = teller(given.verbose, PAUSE_SECONDS)
+    fit = PooledFit(rows, counted, settings.n_clusters, n_neighbors, settings.n_iter, settings.affinity, tell)
     pairs = RowBlocks(planned.block_rows, planned.n_blocks, given.random_state, given.verbose)
     return PooledModel(rows.prepared, fit.learned(n_components), n_neighbors, planned, pairs)

@@ -94,14 +94,17 @@ def write_npy(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
 
 def write_csv(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str]) -> int:
     """Write comma-separated values under a line of names."""
+
+    def write(rows: list[list[Any]]) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        stream.write(text.getvalue().encode())
+
     n_rows = 0
-    text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
+    write([names])
     for block in blocks:
-        writer.writerows(block.tolist())
+        write(block.tolist())
         n_rows += len(block)
-    text.detach()
     return n_rows
 
 
