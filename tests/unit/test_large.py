@@ -1,7 +1,8 @@
 """Fits from pairs within row blocks: against a dense oracle, against the fit on all pairs, and on awkward rows."""
 
+import itertools
+
 import numpy as np
-import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from scipy.linalg import block_diag, subspace_angles
 from scipy.sparse import csr_array
 
 import adaam
+import oracles
 from adaam import AdaAM, AdaptiveAffinity, CPUEngine, Preparation, RowBlocks
 from adaam.affinity.adaptive import AdaptiveAffinity as Settings
 from adaam.large import BlockedRows, Deal, PooledFit, counted_blocks
@@ -65,7 +67,7 @@ def dense_pruned(X, onto, blocks, scale, alpha_c, diagonal):
 
 def dense_pooled(X, sizes, c, k, m, *, n_iter=1, rank=1.0, diagonal="keep", constraint="gram"):
     edges = np.concatenate([[0], np.cumsum(sizes)])
-    blocks = [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    blocks = [slice(a, b) for a, b in itertools.pairwise(edges)]
     scale = len(X) ** 2 / sum(size**2 for size in sizes)
     W = block_diag(*(oracles.heat_weights(X[block], k) for block in blocks))
     D = np.diag(W.sum(axis=1))

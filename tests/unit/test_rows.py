@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 import adaam
 from adaam import AdaAM, RowBlocks
@@ -107,7 +108,8 @@ def test_every_source_gives_the_rows_in_order_and_again(make, tmp_path, small_bl
     source = as_rows(make(tmp_path))
     for _ in range(2):
         blocks = list(source.blocks())
-        assert max(len(block) for block in blocks) <= 22
+        # A chunk of a Zarr array is read whole; one written by default holds all these rows.
+        assert max(len(block) for block in blocks) <= (240 if "zarr" in make.__name__ else 22)
         np.testing.assert_array_equal(np.vstack(blocks), X)
     assert source.n_features == 6
     assert source.n_rows in (240, None)
@@ -144,8 +146,9 @@ def test_any_source_is_mapped_like_an_array(make, tmp_path, small_blocks):
 def test_other_types_are_read_as_the_array_is(dtype, tmp_path, small_blocks):
     rows = (X * 8).clip(0, 255).astype(dtype) if dtype is not bool else X > 4
     np.save(tmp_path / "rows.npy", rows)
-    streamed = AdaAM(3, pairs=PAIRS).fit(open_rows(tmp_path / "rows.npy"))
-    held = AdaAM(3, pairs=PAIRS).fit(rows)
+    model = AdaAM(3, preparation="linear", pairs=PAIRS)
+    streamed = clone(model).fit(open_rows(tmp_path / "rows.npy"))
+    held = clone(model).fit(rows)
     assert streamed.components_.dtype == held.components_.dtype
     np.testing.assert_allclose(streamed.components_, held.components_, atol=1e-5 if dtype == np.float32 else 1e-7)
     assert streamed.transform(open_rows(tmp_path / "rows.npy")).dtype == held.transform(rows).dtype
@@ -307,7 +310,6 @@ def test_a_map_that_breaks_off_leaves_what_was_there(name, error, tmp_path):
         runs.append(1)
         yield X[100:]
 
-    runs = [1]
     model = AdaAM(3).fit(X)
     (tmp_path / name).write_text("before")
     runs = []
