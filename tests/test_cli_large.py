@@ -24,7 +24,7 @@ def test_a_dry_run_prints_the_plan_and_reads_no_row(tmp_path):
     result = run("fit", tmp_path / "large.npy", "--clusters", 10, "--dry-run")
     assert result.returncode == 0, result.stderr
     assert result.stdout == f"{adaam.plan(4_000_000, 100, 10, itemsize=4, stored=True)}\n"
-    assert "within 268 random blocks of 10000 rows (67.0% of all rows)" in result.stdout
+    assert "within 536 random blocks of 5000 rows (67.0% of all rows)" in result.stdout
     every = run("fit", tmp_path / "large.npy", "--clusters", 10, "--dry-run", "--pairs", "all")
     assert "pairs   all 1.6e+13" in every.stdout
 

@@ -90,7 +90,7 @@ def times(cache, repeats=2):
     X, _, c = load("mnist")
     records = []
     for _ in range(repeats):
-        for pairs in ("all", RowBlocks(), RowBlocks(5_000)):
+        for pairs in ("all", RowBlocks(), RowBlocks(10_000)):
             wall, processor = time.perf_counter(), time.process_time()
             AdaAM(c, pairs=pairs).fit(X)
             wall, processor = time.perf_counter() - wall, time.process_time() - processor
@@ -212,7 +212,7 @@ def million_one(n):
     return {"n": int(n), "seconds": seconds, "stability": list(model.stability_.angles)}
 
 
-def stored(cache, gigabytes=12.0, limit_gb=3.0, d=256, n_rows=10_000):
+def stored(cache, gigabytes=12.0, limit_gb=3.0, d=256, n_rows=5_000):
     """Write a .npy file of float32 rows, then fit and map it in a process that may own so much memory and no more."""
     n = int(gigabytes * 1e9 / (4 * d))
     path, out = cache / "stored.npy", cache / "stored-mapped.npy"

@@ -20,6 +20,7 @@ LOADED_BYTES = 1 << 30
 # Seconds a pair of rows takes: for each feature in the search for neighbours, and in the two pruned passes. CPU: two
 # cores, n = 20,000 and 326 columns (decision 0004). GPU: one H200, a million rows of 784 features.
 PAIR_SECONDS = {"cpu": (1.4e-11, 7.7e-9), "gpu": (1.0e-14, 9.0e-12)}
+ROW_SECONDS = 4e-5  # for each row that takes part: equal rows, candidates ranked, entries of the graph
 SCATTER_RATE = 3e10  # products a second in means, scatter and projections
 
 
@@ -127,8 +128,8 @@ def plan(
     >>> import adaam
     >>> print(adaam.plan(1_000_000, 100, 10))
     1000000 rows x 100 features, 10 clusters, engine cpu
-      pairs   1e+10 of 1e+12, within 100 random blocks of 10000 rows
-      memory  up to 0.8 GB beside the rows
+      pairs   5e+09 of 1e+12, within 200 random blocks of 5000 rows
+      memory  up to 0.7 GB beside the rows
       time    minutes
     """
     n, d = check_whole("n_samples", n_samples), check_whole("n_features", n_features)
@@ -142,7 +143,7 @@ def plan(
         if pairs == "all" or (affordable and not too_large):
             return on_all
     settings = pairs if isinstance(pairs, RowBlocks) else RowBlocks()
-    n_blocks, n_used = _blocks(settings, n, d * itemsize)
+    n_blocks, n_used = _blocks(settings.n_blocks, settings.block_rows(c), n, d * itemsize)
     kept = n_used * d * itemsize if stored else 0
     return _plan(n, d, c, name, n_blocks, n_used, kept)
 
@@ -155,14 +156,12 @@ def check_pairs(pairs: Any) -> None:
         raise ValueError(f'pairs={pairs!r} is not known; use "auto", "all" or a RowBlocks(...).')
 
 
-def _blocks(settings: RowBlocks, n: int, row_bytes: int) -> tuple[int, int]:
+def _blocks(n_blocks: int | None, block_rows: int, n: int, row_bytes: int) -> tuple[int, int]:
     """Number of blocks, and rows in them."""
-    wanted = -(-n // settings.n_rows)
-    n_blocks = settings.n_blocks
     if n_blocks is None:
-        n_blocks = min(wanted, max(2, LOADED_BYTES // (row_bytes * settings.n_rows)))
+        n_blocks = min(-(-n // block_rows), max(2, LOADED_BYTES // (row_bytes * block_rows)))
     n_blocks = min(n_blocks, n)
-    return n_blocks, min(n, n_blocks * settings.n_rows)
+    return n_blocks, min(n, n_blocks * block_rows)
 
 
 def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept: int = 0) -> Plan:
@@ -173,6 +172,7 @@ def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept:
     prepared = min(8 * n_used * d, 1 << 29) if n_blocks > 1 else 0
     memory = kept + prepared + height * (12 * d + 200 * k) + (1 << 27) + 80 * d * d
     by_feature, by_pair = PAIR_SECONDS.get(engine, PAIR_SECONDS["cpu"])
-    per_pair = by_feature * d + by_pair
-    seconds = n_used * height * per_pair + n * d * (d + c) * 2 / SCATTER_RATE
+    # Halves of the blocks have final affinities of their own.
+    per_pair = by_feature * d + by_pair * (1.4 if n_blocks > 1 else 1.0)
+    seconds = n_used * (height * per_pair + ROW_SECONDS) + n * d * (d + c) * 2 / SCATTER_RATE
     return Plan(n, d, c, engine, n_blocks, n_used, int(memory), float(seconds))

@@ -14,8 +14,9 @@ def test_few_rows_mean_all_pairs_and_many_mean_blocks():
     assert adaam.plan(70_000, 784, 10).exact
     large = adaam.plan(1_000_000, 100, 10)
     assert not large.exact
-    assert (large.n_blocks, large.block_rows, large.n_used) == (100, 10_000, 1_000_000)
+    assert (large.n_blocks, large.block_rows, large.n_used) == (200, 5_000, 1_000_000)
     assert large.time_class == "minutes"
+    assert adaam.plan(1_000_000, 100, 200).block_rows == 20_000, "a cluster needs rows of its own in each block"
     assert adaam.plan(1_000_000, 784, 10, pairs="all").time_class == "hours"
     assert adaam.plan(1_000_000, 784, 10, engine=adaam.GPUEngine()).exact, "a GPU affords more"
 
@@ -26,8 +27,8 @@ def test_plans_look_at_no_more_pairs_than_there_are(n, d, stored):
     auto, everything = adaam.plan(n, d, 10, stored=stored), adaam.plan(n, d, 10, pairs="all")
     assert auto.n_used <= n
     assert auto.n_pairs <= everything.n_pairs == n * n
-    assert auto.exact or auto.block_rows <= 10_000
-    assert auto.n_pairs <= max(120 / 7.7e-9, n * 10_000)
+    assert auto.exact or auto.block_rows <= 5_000
+    assert auto.n_pairs <= max(120 / 7.7e-9, n * 5_000)
     assert everything.exact
 
 
@@ -59,7 +60,7 @@ def test_a_fit_does_what_was_planned(pairs):
 def test_a_plan_reads_well():
     lines = str(adaam.plan(5_000_000, 1000, 10, stored=True, itemsize=4)).splitlines()
     assert lines[0] == "5000000 rows x 1000 features, 10 clusters, engine cpu"
-    assert lines[1] == "  pairs   2.6e+09 of 2.5e+13, within 26 random blocks of 10000 rows (5.2% of all rows)"
+    assert lines[1] == "  pairs   1.3e+09 of 2.5e+13, within 53 random blocks of 5000 rows (5.3% of all rows)"
     assert lines[2].startswith("  memory  up to ")
     assert lines[3] == "  time    minutes"
     assert "all 1e+08" in str(adaam.plan(10_000, 10, 3))
