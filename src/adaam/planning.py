@@ -17,10 +17,10 @@ ALL_PAIRS_BYTES = 16 << 30
 # Rows that are not in memory are read whole up to this size; of more, this much is kept.
 LOADED_BYTES = 1 << 30
 
-# Seconds a pair of rows takes: for each feature in the search for neighbours, and in the two pruned passes. CPU: two
-# cores, n = 20,000 and 326 columns (decision 0004). GPU: one H200, a million rows of 784 features.
-PAIR_SECONDS = {"cpu": (1.4e-11, 7.7e-9), "gpu": (1.0e-14, 9.0e-12)}
-ROW_SECONDS = 4e-5  # for each row that takes part: equal rows, candidates ranked, entries of the graph
+# Seconds: for a pair of rows and a feature in the search for neighbours; for a pair in the two pruned passes; for a row
+# (equal rows, candidates ranked, entries of the graph). CPU: two cores, n = 20,000 and 326 columns (decision 0004).
+# GPU: one H200, a million rows of 784 features.
+RATES = {"cpu": (1.4e-11, 7.7e-9, 4e-5), "gpu": (1.0e-14, 9.0e-12, 1e-6)}
 SCATTER_RATE = 3e10  # products a second in means, scatter and projections
 
 
@@ -171,8 +171,8 @@ def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept:
     # Prepared rows with a float32 copy, neighbours and their candidates, tiles, small matrices.
     prepared = min(8 * n_used * d, 1 << 29) if n_blocks > 1 else 0
     memory = kept + prepared + height * (12 * d + 200 * k) + (1 << 27) + 80 * d * d
-    by_feature, by_pair = PAIR_SECONDS.get(engine, PAIR_SECONDS["cpu"])
+    by_feature, by_pair, by_row = RATES.get(engine, RATES["cpu"])
     # Halves of the blocks have final affinities of their own.
     per_pair = by_feature * d + by_pair * (1.4 if n_blocks > 1 else 1.0)
-    seconds = n_used * (height * per_pair + ROW_SECONDS) + n * d * (d + c) * 2 / SCATTER_RATE
+    seconds = n_used * (height * per_pair + by_row) + n * d * (d + c) * 2 / SCATTER_RATE
     return Plan(n, d, c, engine, n_blocks, n_used, int(memory), float(seconds))

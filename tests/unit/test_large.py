@@ -113,6 +113,7 @@ def test_one_block_of_all_rows_is_the_fit_on_all_pairs(preparation):
     np.testing.assert_allclose(streamed.covariance_, exact.covariance_, atol=1e-7)
     np.testing.assert_allclose(streamed.cuts_, exact.cuts_, rtol=1e-9)
     assert streamed.stability_ is None
+    assert streamed.pairs_ == "all"
     assert streamed.n_neighbors_ == exact.n_neighbors_
 
 

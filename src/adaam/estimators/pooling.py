@@ -38,7 +38,7 @@ class PooledModel:
     pooled: Pooled
     n_neighbors: int
     plan: Plan
-    pairs: RowBlocks
+    pairs: str | RowBlocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,5 +121,6 @@ def _fit(rows: BlockedRows, planned: Plan, settings: PoolingSettings) -> PooledM
         )
     tell = teller(given.verbose, PAUSE_SECONDS)
     fit = PooledFit(rows, counted, settings.n_clusters, n_neighbors, settings.n_iter, settings.affinity, tell)
-    pairs = RowBlocks(planned.block_rows, planned.n_blocks, given.random_state, given.verbose)
+    blocks = RowBlocks(planned.block_rows, planned.n_blocks, given.random_state, given.verbose)
+    pairs = "all" if planned.exact else blocks
     return PooledModel(rows.prepared, fit.learned(n_components), n_neighbors, planned, pairs)

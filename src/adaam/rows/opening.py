@@ -58,8 +58,8 @@ def as_rows(X: Any) -> RowSource | None:
 
     Memory maps and Zarr arrays count as row sources: they must not be loaded by accident.
     """
-    if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub":
-        return ArrayRows(X)
+    if isinstance(X, np.ndarray):
+        return ArrayRows(X) if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub" else None
     if is_zarr(X):
         return ArrayRows(X)
     return X if isinstance(X, RowSource) else None

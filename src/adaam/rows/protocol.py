@@ -67,7 +67,7 @@ def checked_blocks(source: RowSource) -> Iterator[tuple[int, FloatMatrix]]:
 
 def read_all(source: RowSource) -> FloatMatrix:
     """Read all rows into memory, in their own type; what reads them checks them."""
-    return np.vstack([*source.blocks()])
+    return np.vstack([np.empty((0, source.n_features), source.dtype), *source.blocks()])
 
 
 def check_numbers(label: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
