@@ -143,7 +143,7 @@ def plan(
         if pairs == "all" or (affordable and not too_large):
             return on_all
     settings = pairs if isinstance(pairs, RowBlocks) else RowBlocks()
-    n_blocks, n_used = _blocks(settings.n_blocks, settings.block_rows(c), n, d * itemsize)
+    n_blocks, n_used = _blocks(settings.n_blocks, settings.block_rows(c), n, d * itemsize if stored else 0)
     kept = n_used * d * itemsize if stored else 0
     return _plan(n, d, c, name, n_blocks, n_used, kept)
 
@@ -156,10 +156,12 @@ def check_pairs(pairs: Any) -> None:
         raise ValueError(f'pairs={pairs!r} is not known; use "auto", "all" or a RowBlocks(...).')
 
 
-def _blocks(n_blocks: int | None, block_rows: int, n: int, row_bytes: int) -> tuple[int, int]:
-    """Number of blocks, and rows in them."""
+def _blocks(n_blocks: int | None, block_rows: int, n: int, kept_bytes: int) -> tuple[int, int]:
+    """Number of blocks, and rows in them, of which each one kept in memory takes so many bytes."""
     if n_blocks is None:
-        n_blocks = min(-(-n // block_rows), max(2, LOADED_BYTES // (row_bytes * block_rows)))
+        n_blocks = -(-n // block_rows)
+        if kept_bytes:
+            n_blocks = min(n_blocks, max(2, LOADED_BYTES // (kept_bytes * block_rows)))
     n_blocks = min(n_blocks, n)
     return n_blocks, min(n, n_blocks * block_rows)
 

@@ -16,6 +16,7 @@ def test_few_rows_mean_all_pairs_and_many_mean_blocks():
     assert not large.exact
     assert (large.n_blocks, large.block_rows, large.n_used) == (200, 5_000, 1_000_000)
     assert large.time_class == "minutes"
+    assert adaam.plan(10_000_000, 784, 10).n_used == 10_000_000, "rows in memory all take part"
     assert adaam.plan(1_000_000, 100, 200).block_rows == 20_000, "a cluster needs rows of its own in each block"
     assert adaam.plan(1_000_000, 784, 10, pairs="all").time_class == "hours"
     assert adaam.plan(1_000_000, 784, 10, engine=adaam.GPUEngine()).exact, "a GPU affords more"

@@ -27,7 +27,7 @@ from adaam.prepare import LinearMap, Preparation, fit_preparation
 from adaam.progress import teller
 from adaam.rows import RowSource, n_bytes, read_all
 
-PAUSE_SECONDS = 2.0  # between two lines of progress
+PAUSE_SECONDS = 5.0  # between two lines of progress
 
 
 @dataclass(frozen=True, slots=True)

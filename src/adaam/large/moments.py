@@ -46,7 +46,9 @@ def stream_preparation(
             continue  # a count that does not fit is told at the end, with both numbers
         scale = row_scale(rows, settings.row_scaling, engine)
         if settings.row_scaling == "unit":
-            n_zero += int(np.sum((engine.row_norms(rows) == 0) & (held > 0)))
+            # Zero rows are left as they are, at a scale of 1, which few others have.
+            unscaled = np.flatnonzero((scale == 1.0) & (held > 0))
+            n_zero += int((~block[unscaled].any(axis=1)).sum())
         own_mean = engine.cross((held * scale)[:, None], rows)[0] / added
         shift = own_mean - mean
         scatter += engine.scatter(rows, scale, own_mean, held)

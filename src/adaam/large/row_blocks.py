@@ -22,8 +22,8 @@ class RowBlocks(BaseEstimator):
         Rows of a block, at most: blocks are of equal size, but for one row more or less. More rows a block are nearer
         to all pairs and cost proportionally more. None means 5,000, or 100 for each cluster where that is more.
     n_blocks : int, default=None
-        Number of blocks. None means enough for all rows, or as many as one GiB of rows fills; rows beyond that serve
-        for the mean and the principal components alone.
+        Number of blocks. None means enough for all rows; of rows that are read from a file, as many as one GiB holds.
+        Rows in no block serve for the mean and the principal components alone.
     random_state : int, default=0
         Seed of the deal. With another order of rows, or another seed, the map differs by what `stability_` tells.
     verbose : int, default=0
