@@ -229,7 +229,7 @@ def stored(cache, gigabytes=12.0, limit_gb=3.0, d=256, n_rows=5_000):
             rows = noise[:height] * np.float32(1.0 + start / n)
             file[start : start + height] = rows + centres[rng.integers(10, size=height)]
         del file
-        print(plan(n, d, 10, itemsize=4, stored=True))
+        print(plan(n, d, 10, pairs=RowBlocks(n_rows), itemsize=4, stored=True))
         record = child("stored-one", str(path), str(out), str(limit_gb), str(n_rows))
     finally:
         path.unlink(missing_ok=True)
@@ -239,6 +239,12 @@ def stored(cache, gigabytes=12.0, limit_gb=3.0, d=256, n_rows=5_000):
         f"peak resident {record['peak_gb']:.2f} GB of which own {record['peak_own_gb']:.2f} GB, limit {limit_gb} GB"
     )
     write("stored", [record])
+
+
+def status_gb(field):
+    """Read one size of this process from the kernel."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) * 1024 / 1e9
 
 
 def stored_one(path, out, limit_gb, n_rows):
@@ -255,9 +261,7 @@ def stored_one(path, out, limit_gb, n_rows):
 
     def watch():
         while not done.wait(0.05):
-            text = Path("/proc/self/status").read_text()
-            own = next(int(line.split()[1]) for line in text.splitlines() if line.startswith("RssAnon"))
-            peak_own[0] = max(peak_own[0], own * 1024 / 1e9)
+            peak_own[0] = max(peak_own[0], status_gb("RssAnon"))
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -305,7 +309,7 @@ STAGES = {
 def main():
     if sys.argv[1:2] == ["--child"]:
         record = CHILDREN[sys.argv[2]](*sys.argv[3:])
-        record["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+        record["peak_gb"] = status_gb("VmHWM")  # ru_maxrss would begin with what the parent had at the fork
         print(json.dumps(record))
         return
     parser = argparse.ArgumentParser()
