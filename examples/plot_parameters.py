@@ -17,7 +17,9 @@ X, y = load_digits(return_X_y=True)
 
 
 def accuracy(**settings):
-    return clustering_accuracy(y, AdaAMClustering(10, learner=AdaAM(10, **settings), head="k-means", n_init=5).fit_predict(X))
+    return clustering_accuracy(
+        y, AdaAMClustering(10, learner=AdaAM(10, **settings), head="k-means", n_init=5).fit_predict(X)
+    )
 
 
 default = AdaAM(10).fit(X)

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from adaam import scores
+from adaam import rows, scores
 from adaam._version import __version__
 from adaam.affinity import (
     AdaptiveAffinity,
@@ -16,6 +16,8 @@ from adaam.affinity import (
 from adaam.engines import CPUEngine, GPUEngine
 from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering, PreparedMetric
 from adaam.graph import DisconnectedGraphWarning
+from adaam.large import RowBlocks
+from adaam.planning import plan
 from adaam.prepare import Preparation, ZeroRowWarning
 from adaam.storage import ModelFileError, load, save
 
@@ -38,9 +40,12 @@ __all__ = [
     "ModelFileError",
     "Preparation",
     "PreparedMetric",
+    "RowBlocks",
     "ZeroRowWarning",
     "__version__",
     "load",
+    "plan",
+    "rows",
     "save",
     "scores",
 ]

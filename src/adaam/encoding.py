@@ -11,13 +11,15 @@ from sklearn.base import BaseEstimator
 import adaam.affinity
 import adaam.estimators
 from adaam.engines import CPUEngine, GPUEngine
+from adaam.large import RowBlocks, Stability
+from adaam.planning import Plan
 from adaam.prepare import Preparation
 from adaam.selection import ClusterCount, Selection, Trial
 
 Arrays: TypeAlias = dict[str, Any]
 
 # Plain values that estimators hold.
-VALUES = (CPUEngine, GPUEngine, Selection, Trial, ClusterCount)
+VALUES = (CPUEngine, GPUEngine, Plan, Stability, Selection, Trial, ClusterCount)
 
 FITTED = re.compile(r"[a-z][a-z0-9_]*_")
 
@@ -26,7 +28,7 @@ def known_classes() -> dict[str, type]:
     """The only classes a model file can name."""
     public = [getattr(module, name) for module in (adaam.affinity, adaam.estimators) for name in module.__all__]
     settings = [cls for cls in public if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
-    return {cls.__name__: cls for cls in [*settings, Preparation, *VALUES]}
+    return {cls.__name__: cls for cls in [*settings, Preparation, RowBlocks, *VALUES]}
 
 
 def encoded(value: Any, arrays: Arrays, path: str) -> Any:

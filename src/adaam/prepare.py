@@ -74,6 +74,10 @@ class LinearMap:
         """Follow this map by another of shape (m', m), folded into one."""
         return LinearMap(coefficients @ self.components, self.mean, self.row_scaling, self.column_units)
 
+    def in_units(self, units: FloatVector) -> "LinearMap":
+        """Take rows as they are, where this map takes rows whose columns were divided by units."""
+        return LinearMap(self.components / units, self.mean * units, self.row_scaling, units)
+
     def apply(self, X: Tall, engine: Engine) -> Tall:
         """Map rows."""
         return engine.project(X, row_scale(X, self.row_scaling, engine), self.mean, self.components)
@@ -114,8 +118,16 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
     size = total(weights, n)
     mean = engine.weighted_sum(X, weights * scale) / size
     pairs = _principal_pairs(X, scale, mean, weights, settings.keep, engine)
+    return principal_map(pairs, mean, size, (n, d), float(np.finfo(X.dtype).eps), settings)
+
+
+def principal_map(
+    pairs: Eigenpairs, mean: FloatVector, size: float, shape: tuple[int, int], eps: float, settings: Preparation
+) -> LinearMap:
+    """Turn principal components of rows, of a total weight and a precision, into a map; equal rows have none."""
+    n, d = shape
     # Spread below the rounding of the mean is no spread: equal rows must not pass for data.
-    noise = (float(np.abs(mean).max(initial=0.0)) * np.finfo(X.dtype).eps * 8) ** 2 * size * d
+    noise = (float(np.abs(mean).max(initial=0.0)) * eps * 8) ** 2 * size * d
     if len(pairs.values) == 0 or pairs.values[0] <= noise:
         raise ValueError(
             f"All {n} distinct rows are equal after preparation (row_scaling={settings.row_scaling!r}, "
@@ -131,12 +143,16 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
 
 def _standardised(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
     """Preparation of rows whose columns are brought to standard deviation 1; the map takes rows as they are."""
-    deviations = np.sqrt(column_variances(X, weights, engine))
-    units = np.where(deviations > 0, deviations, 1.0)
+    units = column_units(column_variances(X, weights, engine))
     scaled = X @ diags_array(1.0 / units) if issparse(X) else engine.to_host(X) / units.astype(X.dtype)
     scaled = engine.asarray(csr_array(scaled) if issparse(X) else scaled)
     plain = fit_preparation(scaled, weights, Preparation(settings.row_scaling, settings.keep), engine)
-    return LinearMap(plain.components / units, plain.mean * units, plain.row_scaling, units)
+    return plain.in_units(units)
+
+
+def column_units(variances: FloatVector) -> FloatVector:
+    """Standard deviation of each column; 1 where it is constant."""
+    return np.where(variances > 0, np.sqrt(variances), 1.0)
 
 
 def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
@@ -149,8 +165,12 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
     else:
         squares = X.multiply(X) if issparse(X) else engine.asarray(np.square(engine.to_host(X)))
         variances = engine.weighted_sum(squares, weights) / size - mean**2
-    noise = (np.abs(mean) * np.finfo(X.dtype).eps * 8) ** 2
-    return np.where(variances > noise, variances, 0.0)
+    return above_rounding(variances, mean, float(np.finfo(X.dtype).eps))
+
+
+def above_rounding(variances: FloatVector, mean: FloatVector, eps: float) -> FloatVector:
+    """Variances of columns, zero where they are no more than the rounding of the mean."""
+    return np.where(variances > (np.abs(mean) * eps * 8) ** 2, variances, 0.0)
 
 
 def _principal_pairs(
@@ -177,7 +197,12 @@ def _principal_pairs(
         pairs = Eigenpairs(rows.values, basis)
     else:
         pairs = range_eigenpairs(engine.scatter(X, scale, mean, weights), n, engine.eigh)
-    if by_count:
+    return kept_pairs(pairs, keep)
+
+
+def kept_pairs(pairs: Eigenpairs, keep: float) -> Eigenpairs:
+    """Return the leading pairs: a number of them, or those that hold a share of the variance."""
+    if isinstance(keep, Integral):
         kept = int(keep)
     else:
         share = np.cumsum(pairs.values) / pairs.values.sum()

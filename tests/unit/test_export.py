@@ -57,7 +57,9 @@ def test_labels_are_those_of_predict_also_on_new_rows(model, dtype):
     np.testing.assert_array_equal(run(to_onnx(model), rows)["label"], model.predict(rows))
 
 
-@pytest.mark.parametrize("model", [AdaAMClustering(5, head="k-means"), AdaAMClustering(5, learner=LPP(4), head="k-means")], ids=str)
+@pytest.mark.parametrize(
+    "model", [AdaAMClustering(5, head="k-means"), AdaAMClustering(5, learner=LPP(4), head="k-means")], ids=str
+)
 def test_zero_rows_and_batches_of_any_size(model):
     model.fit(X)
     graph = to_onnx(model)

@@ -11,7 +11,8 @@ from sklearn.datasets import make_blobs
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from adaam import CAN, LPP, PCAN, AdaAM, AdaAMClustering
+from adaam import CAN, LPP, PCAN, AdaAM, AdaAMClustering, RowBlocks
+from adaam.rows import BlockRows
 
 X, _ = make_blobs(90, 5, centers=3, random_state=0, cluster_std=2.0)
 PHASES = {
@@ -137,6 +138,14 @@ def test_callbacks_change_nothing_and_leave_nothing_behind(model, recorder):
     model.set_callbacks(recorder).fit(X)
     np.testing.assert_array_equal(model.components_, plain.components_)
     assert set(vars(model)) - set(vars(plain)) == {"_skl_callbacks"}
+
+
+@pytest.mark.parametrize("rows", [X, BlockRows(lambda: np.array_split(X, 4))], ids=["array", "source"])
+def test_a_fit_from_row_blocks_prepares_and_pools(rows, recorder):
+    model = AdaAM(3, pairs=RowBlocks(n_rows=30)).set_callbacks(recorder).fit(rows)
+    inner = [(act, phase) for phase in ("preparation", "row blocks") for act in ("begin", "end")]
+    assert recorder.told[1:-1] == [("begin", "fit"), *inner, ("end", "fit")]
+    np.testing.assert_array_equal(recorder.fitted.transform(X), model.transform(X))
 
 
 @pytest.mark.parametrize("cls", [CAN, PCAN])

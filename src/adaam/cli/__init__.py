@@ -14,6 +14,7 @@ EXAMPLES = """examples:
   adaam cluster digits --clusters 10 --plot digits.png
   adaam cluster rows.csv --clusters 5 -o labels.csv
   adaam fit rows.npy --clusters 5 -o metric.adaam
+  adaam fit large.npy --clusters 10 --dry-run
   adaam transform metric.adaam new_rows.npy -o mapped.npy
   adaam datasets --fetch mnist usps umist
   adaam reproduce
@@ -31,6 +32,7 @@ def build_parser() -> ArgumentParser:
     parser.add_argument("--version", action="version", version=f"adaam {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     rows_help = 'a .npy, .npz, .csv or .parquet file of numbers, or "digits" for the embedded data set'
+    source_help = "; .npy, .parquet (also a folder of them) and .zarr are read block by block and may exceed memory"
 
     command = subparsers.add_parser("cluster", help="cluster the rows of a file")
     command.set_defaults(run=commands.cluster)
@@ -50,14 +52,22 @@ def build_parser() -> ArgumentParser:
 
     command = subparsers.add_parser("fit", help="learn a map and write it as a model file")
     command.set_defaults(run=commands.fit)
-    command.add_argument("rows", metavar="ROWS", help=rows_help)
+    command.add_argument("rows", metavar="ROWS", help=rows_help + source_help)
     _add_learner_options(command)
-    command.add_argument("-o", "--output", metavar="FILE", required=True, help="the model file to write")
+    command.add_argument("-o", "--output", metavar="FILE", help="the model file to write")
+    command.add_argument(
+        "--pairs",
+        choices=["auto", "all", "blocks"],
+        default="auto",
+        help="pairs of rows to learn from: all, those within random blocks, or (default) all where that is affordable",
+    )
+    command.add_argument("--dry-run", action="store_true", help="say what the fit would do, and do nothing")
+    command.add_argument("--verbose", action="store_true", help="tell phases and passes over row blocks")
 
     command = subparsers.add_parser("transform", help="map rows by a model file")
     command.set_defaults(run=commands.transform)
     command.add_argument("model", metavar="MODEL", help="a model file written by fit or cluster --model")
-    command.add_argument("rows", metavar="ROWS", help=rows_help)
+    command.add_argument("rows", metavar="ROWS", help=rows_help + source_help)
     command.add_argument("-o", "--output", metavar="FILE", default="-", help="mapped rows (default: CSV on stdout)")
 
     reproduce.add_commands(subparsers)

@@ -3,6 +3,7 @@
 import sys
 import warnings
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,10 @@ import numpy as np
 from adaam._typing import FloatMatrix
 from adaam.cli.tables import Table, TableError, check_ending, read_labels, read_table, write_labels, write_rows
 from adaam.estimators import AdaAM, AdaAMClustering
+from adaam.files import atomic_file
+from adaam.large import RowBlocks
+from adaam.planning import plan
+from adaam.rows import WRITERS, ArrayRows, RowSource, checked_blocks, open_rows, write_csv, writer_for
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 from adaam.storage import load, save
 
@@ -63,34 +68,57 @@ def clusterer(arguments: Namespace) -> AdaAMClustering:
 
 
 def fit(arguments: Namespace) -> None:
-    """Learn a map from the rows of a file and write it as a model file."""
-    table = rows_of(arguments.rows)
-    model = learner(arguments).fit(table.X)
-    if table.names is not None:
-        model.feature_names_in_ = np.array(table.names, dtype=object)
+    """Learn a map from the rows of a file and write it as a model file; or say what that would take."""
+    if not (arguments.dry_run or arguments.output):
+        raise TableError("fit needs a model file to write: add -o FILE, or --dry-run.")
+    rows = source_of(arguments.rows)
+    pairs: Any = RowBlocks() if arguments.pairs == "blocks" else arguments.pairs
+    if arguments.dry_run:
+        assert rows.n_rows is not None  # every kind of file tells it
+        itemsize = rows.dtype.itemsize
+        print(plan(rows.n_rows, rows.n_features, arguments.clusters, pairs=pairs, itemsize=itemsize, stored=True))
+        return
+    model = learner(arguments).set_params(pairs=pairs, verbose=int(arguments.verbose)).fit(rows)
     save(model, arguments.output)
+    if not model.plan_.exact:
+        say(str(model.plan_))
+    if model.stability_ is not None:
+        say(str(model.stability_))
     say(f"{model.n_features_in_} features to {model.n_components_} components; wrote {arguments.output}")
 
 
 def transform(arguments: Namespace) -> None:
-    """Map the rows of a file by a model file."""
+    """Map the rows of a file by a model file, block by block."""
     model = load(arguments.model)
-    table = rows_of(arguments.rows)
-    X = table.X if table.names is None else in_fitted_order(table, getattr(model, "feature_names_in_", None))
+    rows = source_of(arguments.rows)
+    columns = fitted_order(rows.names, getattr(model, "feature_names_in_", None))
+    names = [str(name) for name in model.get_feature_names_out()]
     with warnings.catch_warnings():
         # Columns were matched by name above, or the file names none.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        Z = model.transform(X)
-    write_rows(arguments.output, Z, [str(name) for name in model.get_feature_names_out()])
+        mapped = (model.transform(block[:, columns]) for _, block in checked_blocks(rows))
+        n_rows = write_blocks(arguments.output, mapped, names)
     if arguments.output != "-":
-        say(f"{Z.shape[0]} rows of {Z.shape[1]} components; wrote {arguments.output}")
+        say(f"{n_rows} rows of {len(names)} components; wrote {arguments.output}")
 
 
-def in_fitted_order(table: Table, fitted_names: Any) -> FloatMatrix:
-    """Put named columns into the order the model was fitted on; other names are refused."""
-    if fitted_names is None or list(fitted_names) == table.names:
-        return table.X
-    names = table.names or []
+def write_blocks(target: str, blocks: Iterator[FloatMatrix], names: list[str]) -> int:
+    """Write rows as they come; an .npz archive alone is put together in memory."""
+    if target == "-":
+        return write_csv(sys.stdout.buffer, blocks, names)
+    if check_ending(target) not in WRITERS:
+        Z = np.vstack([*blocks])
+        write_rows(target, Z, names)
+        return len(Z)
+    write = writer_for(target)
+    with atomic_file(target) as stream:
+        return write(stream, blocks, names)
+
+
+def fitted_order(names: list[str] | None, fitted_names: Any) -> Any:
+    """Columns in the order the model was fitted on; other names are refused."""
+    if names is None or fitted_names is None or list(fitted_names) == names:
+        return slice(None)
     missing = [name for name in fitted_names if name not in names]
     if missing or len(names) != len(fitted_names):
         wanted = ", ".join(map(str, fitted_names[:8])) + (", ..." if len(fitted_names) > 8 else "")
@@ -98,7 +126,7 @@ def in_fitted_order(table: Table, fitted_names: Any) -> FloatMatrix:
             f"the columns are not those the model was fitted on ({wanted}); "
             + (f"{missing[0]!r} is missing." if missing else f"there are {len(names)} of them.")
         )
-    return table.X[:, [names.index(name) for name in fitted_names]]
+    return [names.index(name) for name in fitted_names]
 
 
 def learner(arguments: Namespace) -> AdaAM:
@@ -109,6 +137,15 @@ def learner(arguments: Namespace) -> AdaAM:
         n_neighbors=arguments.neighbors,
         preparation=arguments.preparation or "unit",
     )
+
+
+def source_of(source: str) -> RowSource:
+    """Open rows without reading them where their kind allows."""
+    path = Path(source)
+    if path.is_dir() or path.suffix.lower() in (".npy", ".parquet", ".zarr"):
+        return open_rows(path)
+    table = rows_of(source)
+    return ArrayRows(table.X, source, table.names)
 
 
 def rows_of(source: str) -> Table:

@@ -5,19 +5,27 @@ from typing import Any, Self
 import numpy as np
 
 from adaam._checks import check_kind, check_whole
+from adaam._typing import Tall
 from adaam.affinity import AdaptiveAffinity, adaptive_affinity
+from adaam.affinity.adaptive import Learned
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.fitting import (
+    check_clusters,
     check_components,
     neighbor_source,
     prepared_sample,
     resolve_preparation,
     store,
+    store_map,
 )
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.phases import CallbackSupportMixin, fit_phases, with_callbacks
+from adaam.estimators.pooling import PooledModel, PoolingSettings, fit_array, fit_source, loaded
+from adaam.large import RowBlocks, Stability
+from adaam.planning import Plan, check_pairs, plan
 from adaam.prepare import Preparation
 from adaam.projection import lpp
+from adaam.rows import RowSource, as_rows
 
 # The affinity that goes with each named preparation, where the caller chose none.
 AFFINITIES = {"linear": AdaptiveAffinity(rank=2.0, diagonal="drop", constraint="degrees")}
@@ -48,6 +56,10 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         Pruning, ranks and heat kernel; None means the reference reading for the named preparation.
     engine : {"auto", "cpu"} or engine, default="auto"
         Where the work is done; an engine object such as `CPUEngine(tile_bytes=...)` carries its own settings.
+    pairs : {"auto", "all"} or RowBlocks, default="auto"
+        Which pairs of rows are looked at. "all": every pair, at a cost that grows with n². A `RowBlocks`: the pairs
+        within random row blocks, at a cost that grows with n. "auto": all pairs up to about two minutes of work on two
+        cores (100,000 rows of 100 features), row blocks beyond; `adaam.plan` tells beforehand.
     verbose : int, default=0
         1 tells of each phase and its seconds through the logger "adaam", or on standard error where that has no
         handler. Without it the same is logged at level DEBUG.
@@ -67,6 +79,13 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         Smallest magnitude kept in the intermediate and in the final affinity.
     n_components_, n_neighbors_ : int
         What was used.
+    pairs_ : "all" or RowBlocks
+        Which pairs were looked at.
+    plan_ : Plan
+        What the fit did: pairs, memory, time class.
+    stability_ : Stability or None
+        For a fit from two row blocks or more: angles in degrees between what two disjoint halves of the rows teach, by
+        direction. None where all pairs were looked at; fit with `pairs=RowBlocks(n_blocks=2)` to learn it.
     preparation_ : Preparation
         What was used.
     engine_ : str
@@ -82,6 +101,10 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     order of rows does not matter. The result has the same bits from run to run; with another number of threads or
     another tile size components agree to rounding. Signs are fixed: the largest entry of each component is positive.
 
+    With row blocks, rows are dealt by their number and a seed: the result has the same bits from run to run, but
+    another order of rows is another deal, equal rows merge within a block only, and a row of weight w is w equal rows
+    in the same block.
+
     References
     ----------
     Y. Li, J. Chen, Y. Zhao, H. Lu, "Adaptive Affinity Matrix for Unsupervised Metric Learning", ICME 2017.
@@ -96,6 +119,10 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     (1797, 10)
     """
 
+    pairs_: str | RowBlocks
+    plan_: Plan
+    stability_: Stability | None
+
     def __init__(
         self,
         n_clusters: int = 8,
@@ -106,6 +133,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         preparation: str | Preparation = "unit",
         affinity: AdaptiveAffinity | None = None,
         engine: str | Engine = "auto",
+        pairs: str | RowBlocks = "auto",
         verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
@@ -115,6 +143,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         self.preparation = preparation
         self.affinity = affinity
         self.engine = engine
+        self.pairs = pairs
         self.verbose = verbose
 
     @with_callbacks
@@ -123,15 +152,17 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to learn from.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
+            Rows to learn from. Memory maps, Zarr arrays and what `adaam.rows.open_rows` opens are read block by block
+            where they take more than one GiB: twice, whatever their size.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
             A row of weight w counts as w equal rows; 0 leaves it out.
         neighbors : tuple, sparse matrix or fitted neighbours object, default=None
             A neighbour graph of the rows: (indices, distances), a sparse array of distances, or an object with
-            `kneighbors` fitted on the same rows. None means found by the engine in the prepared space.
+            `kneighbors` fitted on the same rows. None means found by the engine in the prepared space. A graph of
+            all rows goes with all pairs.
 
         Returns
         -------
@@ -143,9 +174,27 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         preparation = resolve_preparation(self.preparation)
         settings = self._affinity_settings()
         engine = resolve_engine(self.engine)
-        X = self._rows(X, reset=True)
-        if n_clusters > X.shape[0]:
-            raise ValueError(f"n_clusters={n_clusters} exceeds n_samples={X.shape[0]}. Use n_clusters <= {X.shape[0]}.")
+        pairs = self._pairs(neighbors)
+        X = self._arrived(X, pairs)
+        pooling = PoolingSettings(
+            n_clusters=n_clusters,
+            n_components=self.n_components,
+            neighbor_count=self._neighbor_count,
+            n_iter=n_iter,
+            preparation=preparation,
+            affinity=settings,
+            pairs=pairs,
+            engine=engine,
+            verbose=self.verbose,
+        )
+        if isinstance(X, RowSource):
+            with fit_phases(self, 2, None) as phase:
+                return self._stored(fit_source(X, sample_weight, pooling, phase), X.dtype, pooling)
+        n, d = X.shape
+        check_clusters(n_clusters, n)
+        if not plan(n, d, n_clusters, pairs=pairs, engine=engine).exact:
+            with fit_phases(self, 2, X) as phase:
+                return self._stored(fit_array(X, sample_weight, pooling, phase), X.dtype, pooling)
 
         rows_are_nodes = neighbors is not None
         with fit_phases(self, 4, X) as phase:
@@ -161,10 +210,41 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
                 projection = lpp(sample.X, learned.affinity, n_components, engine=engine)
 
             store(self, prepared, projection, sample, X)
-            self.cuts_ = (learned.intermediate.cut, learned.final.cut)
-            self.n_neighbors_ = n_neighbors
+            store_all_pairs(self, learned, n_neighbors, X)
             self.preparation_ = preparation
         return self
+
+    def _stored(self, model: PooledModel, dtype: Any, settings: PoolingSettings) -> Self:
+        """Keep what row blocks taught."""
+        pooled = model.pooled
+        precision = np.float32 if dtype == np.float32 else np.float64
+        store_map(self, model.prepared, pooled.projection, pooled.moments, precision)
+        self.cuts_, self.n_neighbors_ = pooled.cuts, model.n_neighbors
+        self.pairs_, self.plan_, self.stability_ = model.pairs, model.plan, pooled.stability
+        self.preparation_, self.engine_ = settings.preparation, settings.engine.name
+        return self
+
+    def _pairs(self, neighbors: Any) -> Any:
+        """Choice of pairs; a graph that the caller brings is one of all rows."""
+        check_pairs(self.pairs)
+        if neighbors is None:
+            return self.pairs
+        if isinstance(self.pairs, RowBlocks):
+            raise ValueError(
+                f"neighbors is a graph of all rows, but pairs={self.pairs!r} looks at pairs within row blocks. "
+                'Use pairs="all".'
+            )
+        return "all"
+
+    def _arrived(self, X: Any, pairs: Any) -> Any:
+        """Validate rows at the door; a source too large to load stays one."""
+        source = as_rows(X)
+        if source is not None:
+            X = loaded(source, pairs)
+        rows = X if isinstance(X, RowSource) else self._rows(X, reset=True)
+        if source is not None:
+            self._take_features(source, reset=True)
+        return rows
 
     def _neighbor_count(self, size: float) -> int:
         if self.n_neighbors is not None:
@@ -180,3 +260,12 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         )
         settings.check()
         return settings
+
+
+def store_all_pairs(model: AdaAM, learned: Learned, n_neighbors: int, X: Tall) -> None:
+    """Keep what a fit on all pairs found beside its map."""
+    model.cuts_ = (learned.intermediate.cut, learned.final.cut)
+    model.n_neighbors_ = n_neighbors
+    model.pairs_, model.stability_ = "all", None
+    n, d = X.shape
+    model.plan_ = plan(n, d, model.n_clusters, pairs="all", engine=model.engine)

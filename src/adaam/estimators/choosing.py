@@ -8,7 +8,7 @@ import numpy as np
 from adaam._typing import Column, FloatVector, IntVector, Tall
 from adaam.engines import Engine
 from adaam.engines.columns import spread
-from adaam.estimators.adaam import AdaAM
+from adaam.estimators.adaam import AdaAM, store_all_pairs
 from adaam.estimators.fitting import store
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.prepared import PreparedMetric, as_they_are
@@ -112,8 +112,7 @@ def _metric(fitted: FittedCandidate, X: Tall, n_clusters: int, engine: Engine) -
             engine=engine,
         )
         store(metric, fitted.prepared, fitted.projection, fitted.sample, X)
-        metric.cuts_ = (fitted.learned.intermediate.cut, fitted.learned.final.cut)
-        metric.n_neighbors_ = paper_neighbors(fitted.sample.size, n_clusters)
+        store_all_pairs(metric, fitted.learned, paper_neighbors(fitted.sample.size, n_clusters), X)
     metric.preparation_ = preparation
     metric.n_features_in_ = int(X.shape[1])
     return metric

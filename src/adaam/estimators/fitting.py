@@ -89,6 +89,12 @@ def check_neighbors(n_neighbors: int, size: float) -> None:
         )
 
 
+def check_clusters(n_clusters: int, n_samples: int) -> None:
+    """There are no more clusters than rows."""
+    if n_clusters > n_samples:
+        raise ValueError(f"n_clusters={n_clusters} exceeds n_samples={n_samples}. Use n_clusters <= {n_samples}.")
+
+
 def check_components(n_components: Any, default: int, rank: int) -> int:
     """Number of components to learn; a default gives way to a smaller rank, an explicit number does not."""
     if n_components is None:
@@ -103,16 +109,20 @@ def check_components(n_components: Any, default: int, rank: int) -> int:
 
 def store(model: LinearMetric, prepared: LinearMap, projection: Projection, sample: Sample, X: Tall) -> None:
     """Fold projection and preparation into one map with fixed signs, kept in the precision of X."""
-    moments = sample.gram() / sample.size
+    store_map(model, prepared, projection, sample.gram() / sample.size, X.dtype)
+    model.engine_ = sample.engine.name
+
+
+def store_map(model: LinearMetric, prepared: LinearMap, projection: Projection, moments: Any, dtype: Any) -> None:
+    """Fold the map, given the second moments of the prepared rows."""
     signs = row_signs(prepared.then(projection.components).components)[:, None]
 
     def folded(coefficients: Any) -> Any:
-        return (prepared.then(coefficients).components * signs).astype(X.dtype)
+        return (prepared.then(coefficients).components * signs).astype(dtype)
 
     model.components_ = folded(projection.components)
     # Covariances are with the features as they are: twice the units that the folded components were divided by.
-    model.covariance_ = folded(projection.components @ moments) * np.square(prepared.column_units).astype(X.dtype)
-    model.mean_ = prepared.mean.astype(X.dtype)
+    model.covariance_ = folded(projection.components @ moments) * np.square(prepared.column_units).astype(dtype)
+    model.mean_ = prepared.mean.astype(dtype)
     model.eigenvalues_ = projection.eigenvalues
     model.n_components_ = len(projection.components)
-    model.engine_ = sample.engine.name

@@ -11,6 +11,7 @@ from adaam.array_api import in_kind, on_host
 from adaam.engines import Engine, resolve_engine
 from adaam.metric import FeatureContributions, Mahalanobis, contributions
 from adaam.prepare import LinearMap, Preparation, scaled_rows
+from adaam.rows import RowSource, as_rows, checked_blocks
 
 
 class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -28,8 +29,9 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to map.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
+            Rows to map. Memory maps, Zarr arrays and what `adaam.rows.open_rows` opens are read block by block;
+            `adaam.rows.map_to_file` writes the mapped rows block by block too.
 
         Returns
         -------
@@ -39,6 +41,11 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         engine = self._engine()
+        source = as_rows(X)
+        if source is not None:
+            self._take_features(source, reset=False)
+            blocks = (engine.asarray(block) for _, block in checked_blocks(source))
+            return np.vstack([engine.to_host(self._map().apply(block, engine)) for block in blocks])
         Z: FloatMatrix = engine.like(self._map().apply(self._rows(X, reset=False), engine), X)
         return Z
 
@@ -154,6 +161,25 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             dtype=[np.float64, np.float32],
             ensure_min_samples=at_least,
         )
+
+    def _take_features(self, source: RowSource, *, reset: bool) -> None:
+        """Remember number and names of a source's columns, or compare them with those remembered."""
+        if reset:
+            validate_data(self, np.empty((1, source.n_features)), reset=True, skip_check_array=True)
+            if source.names is not None:
+                self.feature_names_in_ = np.array(source.names, dtype=object)
+            return
+        if source.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {source.n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input."
+            )
+        known = getattr(self, "feature_names_in_", None)
+        if known is not None and source.names is not None and list(known) != source.names:
+            raise ValueError(
+                f"{source.label}: its columns are not those the map was learned from, in their order: "
+                f"{', '.join(map(str, known[:8]))}{', ...' if len(known) > 8 else ''}."
+            )
 
     def __sklearn_tags__(self) -> Any:
         """Sparse rows are welcome and float32 stays float32."""

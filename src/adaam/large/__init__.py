@@ -1,0 +1,23 @@
+"""Very many rows: pairs within random row blocks in place of all pairs, and rows that are not in memory."""
+
+from adaam.large.blocked import BlockedRows, dealt_array, dealt_source
+from adaam.large.deal import Deal
+from adaam.large.moments import stream_preparation
+from adaam.large.pooled import Counted, Pooled, PooledFit, counted_blocks
+from adaam.large.row_blocks import RowBlocks
+from adaam.large.stability import Stability, principal_angles
+
+__all__ = [
+    "BlockedRows",
+    "Counted",
+    "Deal",
+    "Pooled",
+    "PooledFit",
+    "RowBlocks",
+    "Stability",
+    "counted_blocks",
+    "dealt_array",
+    "dealt_source",
+    "principal_angles",
+    "stream_preparation",
+]

@@ -1,0 +1,91 @@
+"""Rows in blocks, each prepared when it is asked for."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from adaam._typing import Column, FloatVector, IntVector, Tall
+from adaam.engines import Engine
+from adaam.engines.columns import at, spread
+from adaam.large.deal import Deal
+from adaam.prepare import LinearMap
+from adaam.progress import Teller
+from adaam.rows import RowsError, RowSource
+from adaam.sample import Sample
+
+# Prepared rows are kept between passes where all of them take no more than this; otherwise they are made again.
+KEPT_BYTES = 1 << 29
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedRows:
+    """Raw rows, the order that lays them out block after block, and the map that prepares them.
+
+    Equal rows are merged within a block and counted, as a fit on all pairs does with all rows.
+    """
+
+    X: Tall
+    weights: Column  # of the rows of X
+    order: IntVector | None  # row of X at each place of the deal; None where X is laid out so already
+    deal: Deal
+    prepared: LinearMap
+    engine: Engine
+    _kept: dict[int, Sample] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return self.deal.n_blocks
+
+    def sample(self, index: int) -> Sample:
+        """Prepare the rows of one block."""
+        if index in self._kept:
+            return self._kept[index]
+        places = self.deal.block(index)
+        rows = places if self.order is None else self.order[places]
+        X = self.X[rows]
+        if isinstance(X, np.ndarray) and X.dtype.kind != "f":
+            X = X.astype(np.float64)
+        block, weights = self.engine.distinct(self.engine.asarray(X), at(self.weights, rows))
+        sample = Sample(self.prepared.apply(block, self.engine), weights, self.engine)
+        if 8 * self.deal.n_used * len(self.prepared.components) <= KEPT_BYTES:
+            self._kept[index] = sample
+        return sample
+
+
+def dealt_array(X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engine: Engine) -> BlockedRows:
+    """Deal rows in memory to blocks; those of weight zero take no part."""
+    present = np.flatnonzero(spread(engine.to_host(weights), X.shape[0]))
+    order = np.empty(deal.n_used, np.intp)
+    places = deal.places(np.arange(deal.n_rows))
+    used = places < deal.n_used
+    order[places[used]] = present[used]
+    return BlockedRows(X, weights, order, deal, prepared, engine)
+
+
+def dealt_source(
+    source: RowSource, weights: FloatVector | None, deal: Deal, prepared: LinearMap, engine: Engine, tell: Teller
+) -> BlockedRows:
+    """Read a source once more and keep the rows that take part, in their own type, block after block."""
+    X = np.empty((deal.n_used, source.n_features), source.dtype)
+    kept_weights = None if weights is None else np.ones(deal.n_used)
+    n_seen = n_present = 0
+    for block in source.blocks():
+        rows = np.arange(len(block)) if weights is None else np.flatnonzero(weights[n_seen : n_seen + len(block)])
+        n_seen += len(block)
+        if n_present + len(rows) > deal.n_rows:
+            break
+        places = deal.places(np.arange(n_present, n_present + len(rows)))
+        used = places < deal.n_used
+        X[places[used]] = block[rows[used]]
+        if weights is not None and kept_weights is not None:
+            kept_weights[places[used]] = weights[n_seen - len(block) + rows[used]]
+        n_present += len(rows)
+        tell(f"{source.label}: rows taken from {n_seen}")
+    if n_present != deal.n_rows:
+        raise RowsError(
+            f"{source.label}: gave another number of rows at the second pass. A function of row blocks must return a "
+            "new iterator over the same rows at each call, and a file must not change while it is read."
+        )
+    row_weights = 1.0 if kept_weights is None else engine.column(kept_weights)
+    return BlockedRows(X, row_weights, None, deal, prepared, engine)

@@ -1,0 +1,180 @@
+"""What a fit will do, told beforehand: all pairs or pairs within row blocks, memory, and a class of time."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adaam._checks import check_whole
+from adaam.engines import Engine, resolve_engine
+from adaam.large import RowBlocks
+
+# A fit on all pairs is planned up to this many seconds by the rates below. They are those of one machine and not
+# measured anew on each, so that the same call gives the same map everywhere.
+ALL_PAIRS_SECONDS = 120.0
+ALL_PAIRS_BYTES = 16 << 30
+
+# Rows that are not in memory are read whole up to this size; of more, this much is kept.
+LOADED_BYTES = 1 << 30
+
+# Seconds: for a pair of rows and a feature in the search for neighbours; for a pair in the two pruned passes; for a row
+# (equal rows, candidates ranked, entries of the graph). CPU: two cores, n = 20,000 and 326 columns (decision 0004).
+# GPU: one H200, a million rows of 784 features.
+RATES = {"cpu": (1.4e-11, 7.7e-9, 4e-5), "gpu": (1.0e-14, 9.0e-12, 1e-6)}
+SCATTER_RATE = 3e10  # products a second in means, scatter and projections
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a fit does.
+
+    Parameters
+    ----------
+    n_samples, n_features, n_clusters : int
+        The fit that was asked about.
+    engine : str
+        Name of the engine.
+    n_blocks : int
+        Row blocks; 1 is a single one.
+    n_used : int
+        Rows whose pairs are looked at; all of them, or those in the blocks.
+    memory_bytes : int
+        Memory beside the rows themselves, at most about.
+    seconds : float
+        Rough time; `time_class` is what it is good for.
+    """
+
+    n_samples: int
+    n_features: int
+    n_clusters: int
+    engine: str
+    n_blocks: int
+    n_used: int
+    memory_bytes: int
+    seconds: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether all pairs of rows are looked at."""
+        return self.n_blocks == 1 and self.n_used == self.n_samples
+
+    @property
+    def block_rows(self) -> int:
+        """Rows in the largest block."""
+        return -(-self.n_used // self.n_blocks)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs of rows that are looked at, a row with itself included."""
+        return self.n_used**2 // self.n_blocks
+
+    @property
+    def time_class(self) -> str:
+        """Say "seconds", "minutes" or "hours", on two cores or one GPU."""
+        return "seconds" if self.seconds < 60 else "minutes" if self.seconds < 3600 else "hours"
+
+    def __str__(self) -> str:
+        if self.exact:
+            pairs = f"all {self.n_pairs:.2g}"
+        else:
+            blocks = "one random sample" if self.n_blocks == 1 else f"{self.n_blocks} random blocks"
+            pairs = f"{self.n_pairs:.2g} of {self.n_samples**2:.2g}, within {blocks} of {self.block_rows} rows"
+            if self.n_used < self.n_samples:
+                pairs += f" ({self.n_used / self.n_samples:.1%} of all rows)"
+        return "\n".join(
+            [
+                f"{self.n_samples} rows x {self.n_features} features, {self.n_clusters} clusters, engine {self.engine}",
+                f"  pairs   {pairs}",
+                f"  memory  up to {self.memory_bytes / 1e9:.1f} GB beside the rows",
+                f"  time    {self.time_class}",
+            ]
+        )
+
+
+def plan(
+    n_samples: int,
+    n_features: int,
+    n_clusters: int = 8,
+    *,
+    pairs: Any = "auto",
+    engine: str | Engine = "auto",
+    itemsize: int = 8,
+    stored: bool = False,
+) -> Plan:
+    """Tell what `AdaAM(n_clusters, pairs=pairs).fit` does with so many rows, without doing it.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Shape of the rows.
+    n_clusters : int, default=8
+        Number of clusters.
+    pairs : {"auto", "all"} or RowBlocks, default="auto"
+        As in `AdaAM`.
+    engine : {"auto", "cpu", "gpu"} or engine, default="auto"
+        As in `AdaAM`.
+    itemsize : int, default=8
+        Bytes of a number: 8 for float64, 4 for float32.
+    stored : bool, default=False
+        Whether the rows are in a file and not in memory.
+
+    Returns
+    -------
+    Plan
+        Print it, or ask it for `exact`, `n_pairs`, `memory_bytes` and `time_class`.
+
+    Examples
+    --------
+    >>> import adaam
+    >>> print(adaam.plan(1_000_000, 100, 10))
+    1000000 rows x 100 features, 10 clusters, engine cpu
+      pairs   5e+09 of 1e+12, within 200 random blocks of 5000 rows
+      memory  up to 0.7 GB beside the rows
+      time    minutes
+    """
+    n, d = check_whole("n_samples", n_samples), check_whole("n_features", n_features)
+    c = check_whole("n_clusters", n_clusters)
+    check_pairs(pairs)
+    name = resolve_engine(engine).name
+    on_all = _plan(n, d, c, name, 1, n)
+    if isinstance(pairs, str):
+        too_large = stored and n * d * itemsize > LOADED_BYTES
+        affordable = on_all.seconds <= ALL_PAIRS_SECONDS and on_all.memory_bytes <= ALL_PAIRS_BYTES
+        if pairs == "all" or (affordable and not too_large):
+            return on_all
+    settings = pairs if isinstance(pairs, RowBlocks) else RowBlocks()
+    n_blocks, n_used = _blocks(settings.n_blocks, settings.block_rows(c), n, d * itemsize if stored else 0)
+    kept = n_used * d * itemsize if stored else 0
+    return _plan(n, d, c, name, n_blocks, n_used, kept)
+
+
+def check_pairs(pairs: Any) -> None:
+    """Raise if `pairs` is no choice of pairs."""
+    if isinstance(pairs, RowBlocks):
+        pairs.check()
+    elif not (isinstance(pairs, str) and pairs in ("auto", "all")):
+        raise ValueError(f'pairs={pairs!r} is not known; use "auto", "all" or a RowBlocks(...).')
+
+
+def _blocks(n_blocks: int | None, block_rows: int, n: int, kept_bytes: int) -> tuple[int, int]:
+    """Number of blocks, and rows in them, of which each one kept in memory takes so many bytes."""
+    if n_blocks is None:
+        n_blocks = -(-n // block_rows)
+        if kept_bytes:
+            n_blocks = min(n_blocks, max(2, LOADED_BYTES // (kept_bytes * block_rows)))
+    n_blocks = min(n_blocks, n)
+    return n_blocks, min(n, n_blocks * block_rows)
+
+
+def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept: int = 0) -> Plan:
+    """Estimate the cost of a fit; d stands for the kept components too, which are fewer."""
+    height = -(-n_used // n_blocks)
+    k = max(1, round(np.log2(max(n_used / c, 2))))
+    # Prepared rows with a float32 copy, neighbours and their candidates, tiles, small matrices.
+    prepared = min(8 * n_used * d, 1 << 29) if n_blocks > 1 else 0
+    memory = kept + prepared + height * (12 * d + 200 * k) + (1 << 27) + 80 * d * d
+    by_feature, by_pair, by_row = RATES.get(engine, RATES["cpu"])
+    # Halves of the blocks have final affinities of their own.
+    per_pair = by_feature * d + by_pair * (1.4 if n_blocks > 1 else 1.0)
+    seconds = n_used * (height * per_pair + by_row) + n * d * (d + c) * 2 / SCATTER_RATE
+    return Plan(n, d, c, engine, n_blocks, n_used, int(memory), float(seconds))

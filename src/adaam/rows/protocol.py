@@ -1,0 +1,94 @@
+"""What a row source is: rows that are read block by block, as often as a fit needs, and never held all at once."""
+
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from adaam._typing import FloatMatrix
+
+BLOCK_BYTES = 1 << 25  # of rows in float64, read at a time
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """Rows that can be read in order, several times.
+
+    `n_rows` is None where it is not known before the rows were read once; `names` are those of the columns, or None.
+    """
+
+    label: str
+    n_rows: int | None
+    n_features: int
+    dtype: np.dtype[Any]
+    names: list[str] | None
+
+    def blocks(self) -> Iterator[FloatMatrix]:
+        """Yield the rows in order, as matrices of a bounded number of rows; each call starts anew."""
+        ...
+
+
+class RowsError(ValueError):
+    """Rows cannot be read: no table of numbers, or numbers that are not finite."""
+
+
+def rows_per_block(n_features: int) -> int:
+    """Rows to read at a time."""
+    return max(1, BLOCK_BYTES // (8 * max(1, n_features)))
+
+
+def n_bytes(source: RowSource) -> int | None:
+    """Memory that all rows would take, or None where their number is not known."""
+    return None if source.n_rows is None else source.n_rows * source.n_features * source.dtype.itemsize
+
+
+def checked_blocks(source: RowSource) -> Iterator[tuple[int, FloatMatrix]]:
+    """Yield (first row, rows in floating point), block by block.
+
+    Raises
+    ------
+    RowsError
+        At the first block whose shape does not fit, or that holds NaN or infinity; the message names the row.
+    """
+    start = 0
+    for block in source.blocks():
+        if block.ndim != 2 or block.shape[1] != source.n_features:
+            raise RowsError(
+                f"{source.label}: the block that starts at row {start} has shape {block.shape}; "
+                f"rows have {source.n_features} features."
+            )
+        if len(block) == 0:
+            continue
+        yield start, _finite(block, start, source)
+        start += len(block)
+    if source.n_rows is not None and start != source.n_rows:
+        raise RowsError(f"{source.label}: holds {start} rows, but {source.n_rows} were announced.")
+
+
+def read_all(source: RowSource) -> FloatMatrix:
+    """Read all rows into memory, in their own type; what reads them checks them."""
+    return np.vstack([np.empty((0, source.n_features), source.dtype), *source.blocks()])
+
+
+def check_numbers(label: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Refuse what is no number."""
+    if dtype.kind not in "fiub":
+        raise RowsError(f"{label}: holds {dtype}, not numbers.")
+    return dtype
+
+
+def _finite(block: FloatMatrix, start: int, source: RowSource) -> FloatMatrix:
+    rows = block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
+    # A finite sum proves every entry finite, and takes no mask of the block's size.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(rows.sum()):
+            return rows
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad) == 0:
+        return rows
+    row, column = (int(place) for place in bad[0])
+    where = f"column {column}" if source.names is None else f"column {source.names[column]!r}"
+    raise RowsError(
+        f"{source.label}: row {start + row} holds {rows[row, column]} in {where}. Rows must be finite: "
+        "drop such rows or fill them in."
+    )

@@ -1,0 +1,131 @@
+"""Rows written block by block to a file that appears whole or not at all."""
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import numpy as np
+from numpy.lib import format as npy
+
+from adaam._typing import FloatMatrix
+from adaam.files import atomic_file
+from adaam.rows.opening import as_rows
+from adaam.rows.protocol import RowsError, checked_blocks
+
+# Writes blocks to a stream under column names; returns the number of rows.
+Writer: TypeAlias = Callable[[BinaryIO, Iterable[FloatMatrix], list[str]], int]
+
+
+def map_to_file(model: Any, rows: Any, path: str | os.PathLike[str]) -> int:
+    """Map rows by a fitted model into a file, with one block of them in memory at a time.
+
+    Parameters
+    ----------
+    model : estimator
+        Any fitted estimator with `transform` and `get_feature_names_out`.
+    rows : RowSource, memory map or Zarr array
+        Rows to map, read once.
+    path : path-like
+        A .npy, .csv or .parquet file. It takes this name when it is complete; a crash or an interrupt leaves what was
+        there before.
+
+    Returns
+    -------
+    n_rows : int
+        Number of rows written.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from adaam import AdaAM
+    >>> from adaam.rows import map_to_file, open_rows
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> np.save(folder / "rows.npy", load_digits().data)
+    >>> rows = open_rows(folder / "rows.npy")
+    >>> map_to_file(AdaAM(10).fit(rows), rows, folder / "mapped.npy")
+    1797
+    """
+    source = as_rows(rows)
+    if source is None:
+        raise TypeError(f"rows={type(rows).__name__} is no row source; use adaam.rows.open_rows(path).")
+    write = writer_for(path)
+    names = [str(name) for name in model.get_feature_names_out()]
+    mapped = (np.asarray(model.transform(block)) for _, block in checked_blocks(source))
+    with atomic_file(path) as stream:
+        return write(stream, mapped, names)
+
+
+def writer_for(path: str | os.PathLike[str]) -> Writer:
+    """Return what writes the kind of file that the ending names."""
+    ending = Path(path).suffix.lower()
+    if ending not in WRITERS:
+        raise RowsError(f"{path}: ending {ending!r} cannot be written in blocks; use one of {', '.join(WRITERS)}.")
+    if not Path(path).resolve().parent.is_dir():
+        raise RowsError(f"{path}: its folder does not exist.")
+    return WRITERS[ending]
+
+
+def write_npy(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str]) -> int:
+    """Write a .npy file; its header leaves room, so that the number of rows is filled in at the end."""
+    dtype: np.dtype[Any] = np.dtype(np.float64)
+
+    def header(n_rows: int) -> bytes:
+        text = io.BytesIO()
+        fields = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (n_rows, len(names))}
+        npy.write_array_header_1_0(text, fields)
+        return text.getvalue()
+
+    n_rows = 0
+    for block in blocks:
+        if n_rows == 0:
+            dtype = block.dtype
+            stream.write(header(0))
+        stream.write(np.ascontiguousarray(block, dtype).data)
+        n_rows += len(block)
+    stream.seek(0)
+    stream.write(header(n_rows))
+    return n_rows
+
+
+def write_csv(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str]) -> int:
+    """Write comma-separated values under a line of names."""
+
+    def write(rows: list[list[Any]]) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        stream.write(text.getvalue().encode())
+
+    n_rows = 0
+    write([names])
+    for block in blocks:
+        write(block.tolist())
+        n_rows += len(block)
+    return n_rows
+
+
+def write_parquet(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str]) -> int:
+    """Write a Parquet file, a row group a block."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
+    n_rows, writer = 0, None
+    try:
+        for block in blocks:
+            table = pa.table({name: np.ascontiguousarray(block[:, j]) for j, name in enumerate(names)})
+            writer = writer or pq.ParquetWriter(stream, table.schema)
+            writer.write_table(table)
+            n_rows += len(block)
+    finally:
+        if writer is not None:
+            writer.close()
+    return n_rows
+
+
+WRITERS: dict[str, Writer] = {".npy": write_npy, ".csv": write_csv, ".parquet": write_parquet}
