@@ -15,7 +15,9 @@ from adaam import AdaAM, AdaAMClustering, scorers
 
 X, _ = load_digits(return_X_y=True)
 grid = {"learner__n_neighbors": [8, 12, 18], "learner__n_components": [5, 10, 20]}
-search = GridSearchCV(AdaAMClustering(10, learner=AdaAM(10), head="k-means", n_init=3), grid, scoring=scorers.silhouette, cv=3)
+search = GridSearchCV(
+    AdaAMClustering(10, learner=AdaAM(10), head="k-means", n_init=3), grid, scoring=scorers.silhouette, cv=3
+)
 search.fit(X)
 print(search.best_params_)
 

@@ -59,7 +59,7 @@ def to_onnx(
     >>> from adaam import AdaAMClustering
     >>> from adaam.export import to_onnx
     >>> X, _ = load_digits(return_X_y=True)
-    >>> graph = to_onnx(AdaAMClustering(10).fit(X))
+    >>> graph = to_onnx(AdaAMClustering(10, head="k-means").fit(X))
     >>> [output.name for output in graph.graph.output]
     ['embedding', 'label']
     """

@@ -72,8 +72,8 @@ def test_every_constructor_parameter_is_read_by_fit(estimator, blobs):
     assert set(inspect.signature(type(estimator)).parameters) <= read
 
 
-def test_the_constructor_has_at_most_eight_parameters(estimator):
-    assert len(inspect.signature(type(estimator)).parameters) <= 8
+def test_the_constructor_has_at_most_nine_parameters(estimator):
+    assert len(inspect.signature(type(estimator)).parameters) <= 9
 
 
 def test_two_fits_have_the_same_bits(estimator, blobs):

@@ -77,7 +77,7 @@ def test_estimators_are_fresh_and_clonable(method, preparation):
 
 def test_names_are_those_of_the_records():
     assert list(METHODS) == [
-        *("adaam", "knn", "cons-knn", "dn", "clustrf-bi", "pcan-kmeans", "pcan", "can", "lsc"),
+        *("adaam", "adaam-clustering", "knn", "cons-knn", "dn", "clustrf-bi", "pcan-kmeans", "pcan", "can", "lsc"),
         *("spectral", "spectral-embedding", "isomap", "lle", "mds", "umap", "pca", "kmeans"),
     ]
     assert all(name == method.name for name, method in METHODS.items())

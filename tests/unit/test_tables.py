@@ -160,7 +160,7 @@ def test_the_papers_values_are_those_that_readme_and_benchmarks_quote():
         "mnist10k": (60.84, 48.13, 47.88, 49.72, 51.93, 58.93, 59.83),
         "exyaleb": (54.36, 24.17, 25.63, 24.21, 23.10, 25.74, 25.89),
     }
-    methods = list(METHODS)[:7]
+    methods = [method for method in METHODS if method != "adaam-clustering"][:7]
     for dataset, values in averages.items():
         assert tuple(paper_accuracy(dataset, method)[0] for method in methods) == values
         for method in methods[:6]:
