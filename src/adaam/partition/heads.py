@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
-from adaam.engines import CPUEngine, Engine
+from adaam.engines import CPUEngine, Engine, Graph
 from adaam.linalg import thread_pools
 from adaam.partition.diffusion import diffusion_coordinates
 from adaam.partition.links import neighbor_links
@@ -33,15 +33,18 @@ class View:
     Z: Tall  # (n, m), where the engine works
     weights: FloatVector  # (n,), on the host
     engine: Engine
+    graph: Graph | None = None  # neighbours at hand, as many as links ask for; None means found when needed
     _made: dict[object, object] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def links(self) -> csr_array:
         """Links to the ten nearest others."""
         if "links" not in self._made:
-            n_neighbors = int(min(LINKS_PER_ROW, self.weights.sum() - 1))
-            graph = self.engine.neighbor_graph(self.Z, n_neighbors, self.engine.column(self.weights)).host()
-            self._made["links"] = neighbor_links(graph, self.weights)
+            graph = self.graph
+            if graph is None:
+                n_neighbors = links_per_row(self.weights.sum())
+                graph = self.engine.neighbor_graph(self.Z, n_neighbors, self.engine.column(self.weights))
+            self._made["links"] = neighbor_links(graph.host(), self.weights)
         return self._made["links"]
 
     def coordinates(self, n_clusters: int) -> FloatMatrix:
@@ -51,6 +54,11 @@ class View:
             with thread_pools().limit(limits=1):
                 self._made[key] = diffusion_coordinates(self.links, VECTORS_PER_CLUSTER * n_clusters, N_STEPS)
         return self._made[key]  # type: ignore[return-value]
+
+
+def links_per_row(size: float) -> int:
+    """Neighbours of each row that links are made of, where there are so many others."""
+    return int(min(LINKS_PER_ROW, size - 1))
 
 
 class Head(Protocol):

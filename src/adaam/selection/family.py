@@ -9,10 +9,11 @@ import numpy as np
 from adaam._typing import Column, Tall
 from adaam.affinity import AdaptiveAffinity, adaptive_affinity
 from adaam.affinity.adaptive import Learned
-from adaam.engines import Engine, Graph
+from adaam.engines import Engine
 from adaam.engines.columns import spread
 from adaam.graph import neighbor_graph
 from adaam.partition import View
+from adaam.partition.heads import links_per_row
 from adaam.prepare import PREPARATIONS, LinearMap, ZeroRowWarning, column_variances, fit_preparation
 from adaam.projection import Projection, lpp
 from adaam.sample import Sample
@@ -97,18 +98,20 @@ def _of_one_preparation(
 ) -> Iterator[FittedCandidate]:
     engine, rank = sample.engine, sample.X.shape[1]
     on_host = np.array(spread(engine.to_host(sample.engine_weights), sample.n_rows))
-    graph: Graph | None = None
+    k = paper_neighbors(sample.size, n_clusters)
+    graph = neighbor_graph(sample, k) if any(widths) else None
     seen: set[int] = set()
     for width in widths:
         candidate = Candidate(name, width)
         if width == 0:
-            yield FittedCandidate(candidate, prepared, sample, None, None, View(sample.X, on_host, engine))
+            at_hand = graph if k == links_per_row(sample.size) else None
+            yield FittedCandidate(candidate, prepared, sample, None, None, View(sample.X, on_host, engine, at_hand))
             continue
+        assert graph is not None
         n_components = min(width * n_clusters, rank)
         if n_components in seen:
             continue  # the rank of the rows leaves no room for a wider map
         seen.add(n_components)
-        graph = neighbor_graph(sample, paper_neighbors(sample.size, n_clusters)) if graph is None else graph
         learned = adaptive_affinity(sample, graph, n_clusters, 1, candidate.affinity)
         projection = lpp(sample.X, learned.affinity, n_components, engine=engine)
         Z = engine.project(sample.X, 1.0, np.zeros(rank), projection.components)

@@ -8,7 +8,8 @@ import numpy as np
 from adaam.bench.datasets import title_of
 from adaam.report.summary import Record, Summary, method_title, paper_accuracy, summaries
 
-TODAY = ("kmeans", "pca", "spectral", "umap")  # what most users would run
+CHOICE = "adaam-clustering"  # what this library would run for them
+TODAY = ("kmeans", "pca", "spectral", "umap", CHOICE)  # what most users would run, and beside it our choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Overview:
             return ("AdaAM itself was not run.",)
         told = [_alone(ours[0])] if len(ours) == 1 else [_counted(ours)]
         told += _against(ours, method_title(TODAY[0]))
+        told += _chosen(ours)
         known = [(each.ours.average, each.paper) for each in ours if each.ours is not None and each.paper is not None]
         if known:
             gaps = [own - paper for own, paper in known]
@@ -109,6 +111,22 @@ def _counted(ours: Sequence[Standing]) -> str:
             ahead.setdefault(each.best.name, []).append(f"{each.title} ({each.best.average:.1f} %)")
     places = [f"{name} on {', '.join(where)}" for name, where in ahead.items()]
     return f"{told} Ahead of it: {'; '.join(places)}." if places else told
+
+
+def _chosen(ours: Sequence[Standing]) -> list[str]:
+    """How the choice without labels stands beside UMAP, where both were run."""
+    both = [{score.name: score.average for score in each.today} for each in ours]
+    names = (method_title(CHOICE), method_title("umap"))
+    pairs = [(scores[names[0]], scores[names[1]]) for scores in both if all(name in scores for name in names)]
+    if not pairs:
+        return []
+    own, umap = np.mean(pairs, axis=0)
+    ahead = sum(mine > other for mine, other in pairs)
+    sets = f"{ahead} of {len(pairs)} data sets" if len(pairs) > 1 else ("the data set" if ahead else "no data set")
+    return [
+        f"{names[0]}, which chooses metric and head without labels, averages {own:.1f} %, {names[1]} {umap:.1f} %; "
+        f"it is ahead on {sets}."
+    ]
 
 
 def _against(ours: Sequence[Standing], name: str) -> list[str]:
