@@ -213,3 +213,15 @@ def test_figures_are_written_as_png_and_pdf_and_the_same_each_time(tmp_path):
         write_chart(chart, tmp_path)
         assert [path.read_bytes() for path in paths] == first
     assert len(list(tmp_path.iterdir())) == 8
+
+
+def test_what_was_left_out_stands_below_the_first_table():
+    skip = {
+        "kind": "skip",
+        "dataset": "usps",
+        "method": "umap",
+        "preparation": "raw",
+        "reason": "UMAP needs umap-learn",
+    }
+    tables = all_tables([record("adaam", 0.5), skip])
+    assert "Left out (USPS): UMAP needs umap-learn." in tables[0].notes

@@ -3,9 +3,10 @@
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from adaam.bench.datasets import DATASETS, title_of
+from adaam.bench.skips import skip_notes
 from adaam.report.summary import Record, Summary, method_title, paper_accuracy, paper_statistics, row_order, summaries
 
 MEBIBYTE = 1 << 20
@@ -44,9 +45,11 @@ class Table:
 
 def all_tables(records: Iterable[Record]) -> list[Table]:
     """Return every table that the records fill."""
-    found = summaries(records)
-    defaults = [each for each in found if each.setting.is_default]
-    tables = [accuracy_table(defaults), scores_table(defaults), statistics_table(defaults), times_table(defaults)]
+    records = list(records)
+    defaults = [each for each in summaries(records) if each.setting.is_default]
+    accuracy = accuracy_table(defaults)
+    accuracy = replace(accuracy, remarks=(*accuracy.remarks, *skip_notes(records)))
+    tables = [accuracy, scores_table(defaults), statistics_table(defaults), times_table(defaults)]
     return [table for table in tables if table.rows]
 
 
