@@ -172,7 +172,9 @@ def table(records):
         lines.append(
             f"| {name} | {mine[0]['n']} | {mine[0]['c']} | {shown} | {often} ({picks.count(often)} of {len(picks)}) |"
         )
-    lines.append("| **mean** | | | " + " | ".join(f"**{value:.1f}**" for value in np.nanmean(rows, axis=0)) + " | |")
+    complete = [values for values in rows if not np.isnan(values).any()]
+    means = " | ".join(f"**{value:.1f}**" for value in np.mean(complete, axis=0))
+    lines.append(f"| **mean of the {len(complete)} complete sets** | | | {means} | |")
     lines += ["", "| set | c | found | range | HDBSCAN | Leiden |", "|---|---|---|---|---|---|"]
     for name in dict.fromkeys(record["set"] for record in records):
         first = next(record for record in records if record["set"] == name)
