@@ -21,7 +21,7 @@ def main(expected):
     model = adaam.AdaAMClustering(n_clusters=10).fit(X)
     accuracy = adaam.scores.clustering_accuracy(y, model.labels_)
     assert accuracy > 0.75, accuracy
-    assert model.transform(X).shape == (len(X), 10)
+    assert model.transform(X).shape == (len(X), model.n_components_)
     print(model.explain())
 
     with tempfile.TemporaryDirectory() as folder:
