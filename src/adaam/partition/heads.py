@@ -119,7 +119,7 @@ def merged_starts(
     """Merge small clusters of diffusion coordinates; Z places those that no link joins."""
     small = place_clusters(coordinates, n_starts, 1, seed, weights)
     # No cluster spans two pieces of the graph: coordinates do not tell apart pieces beyond the largest ones.
-    _, small = np.unique(np.stack([graph_pieces(links), small]), axis=1, return_inverse=True)
+    _, small = np.unique(graph_pieces(links) * (int(small.max()) + 1) + small, return_inverse=True)
     sizes = np.bincount(small, weights)
     members = csr_array((weights, (small, np.arange(len(small)))), shape=(len(sizes), len(small)))
     return merge_path(links, small, (members @ Z) / sizes[:, None], sizes)
