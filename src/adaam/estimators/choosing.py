@@ -29,6 +29,9 @@ from adaam.selection import (
 
 # Above so many distinct rows the family is tried on a sample of them.
 SEARCH_ROWS = 10_000
+# Starts of k-means that tell what a metric is worth: partitions of one metric differ less than metrics do. The chosen
+# partition is then made with as many as the caller wants.
+SEARCH_STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +53,14 @@ def choose(
     wanted = candidates(X, weights, engine)
     tried, tried_weights = (X, weights) if n <= SEARCH_ROWS else random_rows(X, weights, SEARCH_ROWS, seed)
     fitted = fitted_candidates(wanted, tried, tried_weights, n_clusters, engine)
-    choice = search(map(_contender, fitted), heads, n_clusters, n_init=n_init, seed=seed)
+    n_starts = min(n_init, SEARCH_STARTS)
+    choice = search(map(_contender, fitted), heads, n_clusters, n_starts=n_starts, seed=seed)
     outcome = choice.outcome
     source: FittedCandidate = outcome.contender.source
-    labels = outcome.labels
     if n > SEARCH_ROWS:
         (source,) = fitted_candidates([source.candidate], X, weights, n_clusters, engine)
+    labels = outcome.labels
+    if n > SEARCH_ROWS or n_init > n_starts:
         labels = HEADS[outcome.head].labels(source.view, n_clusters, n_init, seed)
     metric = _metric(source, X, n_clusters, engine)
     return Chosen(metric, outcome.head, labels, source.view.weights, choice.selection)
@@ -76,8 +81,12 @@ def given_metric(
     on_host = np.array(spread(engine.to_host(weights), X.shape[0]))
     view = View(metric._map().apply(X, engine), on_host, engine)
     contender = Contender("as given", type(metric).__name__, learned=False, view=view)
-    choice = search([contender], heads, n_clusters, n_init=n_init, seed=seed)
-    return Chosen(metric, choice.outcome.head, choice.outcome.labels, on_host, choice.selection)
+    n_starts = n_init if len(heads) == 1 else min(n_init, SEARCH_STARTS)
+    choice = search([contender], heads, n_clusters, n_starts=n_starts, seed=seed)
+    labels = choice.outcome.labels
+    if n_init > n_starts:
+        labels = HEADS[choice.outcome.head].labels(view, n_clusters, n_init, seed)
+    return Chosen(metric, choice.outcome.head, labels, on_host, choice.selection)
 
 
 def counted_clusters(X: Tall, weights: Column, engine: Engine, seed: int) -> ClusterCount:

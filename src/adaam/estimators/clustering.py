@@ -41,7 +41,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         the neighbour graph; "merging": many small clusters of those coordinates, merged along the links of the graph.
         "auto" chooses with the metric.
     n_init : int, default=10
-        k-means++ starts; the run of least inertia is kept.
+        k-means++ starts; the run of least inertia is kept. The search gives each candidate three of them.
     random_state : int, RandomState instance or None, default=0
         Seed of the starts. The default makes results the same from run to run.
     engine : {"auto", "cpu", "gpu"} or engine, default="auto"

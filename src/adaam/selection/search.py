@@ -1,13 +1,15 @@
 """The search: metrics and heads scored by modularity, and the simplest that nothing clearly beats."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
 from adaam._typing import FloatVector, IntVector
+from adaam.engines.blocks import ordered_map
 from adaam.partition import HEADS, View, modularity_gain, row_modularity
 from adaam.selection.report import Selection, Trial
 
@@ -61,7 +63,9 @@ class Choice:
     selection: Selection
 
 
-def search(contenders: Iterable[Contender], heads: Sequence[str], n_clusters: int, *, n_init: int, seed: int) -> Choice:
+def search(
+    contenders: Iterable[Contender], heads: Sequence[str], n_clusters: int, *, n_starts: int, seed: int
+) -> Choice:
     """Partition every metric with every head, and choose.
 
     The criterion is modularity on the metric's own ten-neighbour graph. It is compared along levels of simplicity:
@@ -69,19 +73,34 @@ def search(contenders: Iterable[Contender], heads: Sequence[str], n_clusters: in
     level the highest wins; the next level takes over only if its gain exceeds two standard errors over the rows. A
     learned metric has had the chance to fit what it is judged on, so a gain within the noise is none.
     """
-    outcomes = []
+    contenders = list(contenders)
     for contender in contenders:
-        # k-means in a learned metric would be a fourth level; its place is taken by the graph the metric was made for.
-        tried = [head for head in heads if head != "k-means" or not contender.learned or len(heads) == 1]
-        for head in tried:
-            labels = HEADS[head].labels(contender.view, n_clusters, n_init, seed)
-            if len(heads) > 1 and head != "k-means" and len(np.unique(labels)) < n_clusters:
-                continue  # the graph has too few places to tell so many clusters apart
-            outcomes.append(Outcome(contender, head, labels, row_modularity(contender.view.links, labels)))
-    outcomes.sort(key=lambda outcome: outcome.level)
+        _ = contender.view.links  # made once, with all threads of the engine
+
+    def outcomes_of(contender: Contender, tried: Sequence[str]) -> list[Outcome]:
+        return list(_outcomes(contender, tried, n_clusters, n_starts, seed))
+
+    by_place = [head for head in heads if head == "k-means"]
+    by_links = [head for head in heads if head != "k-means"]
+    # k-means in a learned metric would be a fourth level; its place is taken by the graph the metric was made for.
+    placed = [outcomes_of(c, by_place) for c in contenders if not c.learned or not by_links]
+    # What follows from links runs on one thread, so metrics side by side.
+    linked = ordered_map(lambda contender: outcomes_of(contender, by_links), contenders) if by_links else []
+    outcomes = sorted(chain(*placed, *linked), key=lambda outcome: outcome.level)
+    if len(heads) > 1:
+        # A graph may have too few places to tell so many clusters apart.
+        outcomes = [o for o in outcomes if o.head == "k-means" or len(np.unique(o.labels)) == n_clusters]
     chosen, steps = _climb(outcomes)
     trials = tuple(_trial(outcome, chosen) for outcome in outcomes)
     return Choice(chosen, Selection(trials, tuple(steps), len(chosen.labels)))
+
+
+def _outcomes(
+    contender: Contender, heads: Sequence[str], n_clusters: int, n_starts: int, seed: int
+) -> Iterator[Outcome]:
+    for head in heads:
+        labels = HEADS[head].labels(contender.view, n_clusters, n_starts, seed)
+        yield Outcome(contender, head, labels, row_modularity(contender.view.links, labels))
 
 
 def _climb(outcomes: list[Outcome]) -> tuple[Outcome, list[str]]:
