@@ -1,6 +1,6 @@
 """From the outcome of a search to a fitted metric and a partition of all distinct rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from adaam.engines.columns import spread
 from adaam.estimators.adaam import AdaAM, store_all_pairs
 from adaam.estimators.fitting import store
 from adaam.estimators.linear_metric import LinearMetric
+from adaam.estimators.phases import FitPhases
 from adaam.estimators.prepared import PreparedMetric, as_they_are
 from adaam.partition import HEADS, View
 from adaam.prepare import PREPARATIONS
@@ -42,21 +43,36 @@ class Chosen:
     selection: Selection
 
 
+def is_sampled(n_rows: int) -> bool:
+    """Whether the family is tried on a sample of so many rows, and the chosen metric then fitted on all."""
+    return n_rows > SEARCH_ROWS
+
+
 def choose(
-    X: Tall, weights: Column, n_clusters: int, heads: Sequence[str], *, n_init: int, seed: int, engine: Engine
+    X: Tall,
+    weights: Column,
+    n_clusters: int,
+    heads: Sequence[str],
+    *,
+    n_init: int,
+    seed: int,
+    engine: Engine,
+    phase: FitPhases,
 ) -> Chosen:
     """Try the family on distinct rows, or on a sample of many, and fit the chosen metric on all."""
     n = X.shape[0]
     wanted = candidates(X, weights, engine)
-    tried, tried_weights = (X, weights) if n <= SEARCH_ROWS else random_rows(X, weights, SEARCH_ROWS, seed)
+    tried, tried_weights = random_rows(X, weights, SEARCH_ROWS, seed) if is_sampled(n) else (X, weights)
     fitted = fitted_candidates(wanted, tried, tried_weights, n_clusters, engine)
-    choice = search(map(_contender, fitted), heads, n_clusters, n_init=n_init, seed=seed)
+    with phase("search", len(wanted)) as steps:
+        choice = search(_told(fitted, steps), heads, n_clusters, n_init=n_init, seed=seed)
     outcome = choice.outcome
     source: FittedCandidate = outcome.contender.source
     labels = outcome.labels
-    if n > SEARCH_ROWS:
-        (source,) = fitted_candidates([source.candidate], X, weights, n_clusters, engine)
-        labels = HEADS[outcome.head].labels(source.view, n_clusters, n_init, seed)
+    if is_sampled(n):
+        with phase("all rows"):
+            (source,) = fitted_candidates([source.candidate], X, weights, n_clusters, engine)
+            labels = HEADS[outcome.head].labels(source.view, n_clusters, n_init, seed)
     metric = _metric(source, X, n_clusters, engine)
     return Chosen(metric, outcome.head, labels, source.view.weights, choice.selection)
 
@@ -89,6 +105,14 @@ def counted_clusters(X: Tall, weights: Column, engine: Engine, seed: int) -> Clu
         for fitted in fitted_candidates(wanted, tried, tried_weights, 1, engine)
     ]
     return max(counts, key=lambda count: count.modularities.max())
+
+
+def _told(fitted: Iterator[FittedCandidate], steps: FitPhases) -> Iterator[Contender]:
+    """Tell of each candidate once the search is through with it."""
+    for candidate in fitted:
+        contender = _contender(candidate)
+        yield contender
+        steps.step(f"candidate {contender.preparation}: {contender.name}")
 
 
 def _contender(fitted: FittedCandidate) -> Contender:

@@ -14,14 +14,15 @@ from adaam._checks import check_whole, check_word
 from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam.array_api import in_kind
 from adaam.engines import Engine, resolve_engine
-from adaam.estimators.choosing import Chosen, choose, counted_clusters, given_metric
+from adaam.estimators.choosing import Chosen, choose, counted_clusters, given_metric, is_sampled
 from adaam.estimators.fitting import row_weights
 from adaam.estimators.linear_metric import LinearMetric
+from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
 from adaam.estimators.voting import voted_labels
 from adaam.partition.heads import HEADS, LINKS_PER_ROW
 
 
-class AdaAMClustering(ClusterMixin, LinearMetric):
+class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
     """Cluster rows in the metric that suits them, chosen without labels.
 
     A small family of linear metrics is tried: the rows as they are, under one or two preparations, and AdaAM maps of
@@ -46,6 +47,9 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         Seed of the starts. The default makes results the same from run to run.
     engine : {"auto", "cpu", "gpu"} or engine, default="auto"
         Where the work is done; a given learner brings its own.
+    verbose : int, default=0
+        1 tells of each phase and of each metric that was tried, with its seconds, through the logger "adaam", or on
+        standard error where that has no handler. Without it the same is logged at level DEBUG.
 
     Attributes
     ----------
@@ -99,6 +103,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         n_init: int = 10,
         random_state: Any = 0,
         engine: str | Engine = "auto",
+        verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.learner = learner
@@ -106,7 +111,9 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         self.n_init = n_init
         self.random_state = random_state
         self.engine = engine
+        self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, neighbors: Any = None) -> Self:
         """Choose a metric and cluster the rows in it.
 
@@ -129,28 +136,45 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         n_init = check_whole("n_init", self.n_init)
         heads = tuple(HEADS) if check_word("head", self.head, ("auto", *HEADS)) == "auto" else (self.head,)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        if self.learner is None and neighbors is not None:
+            raise ValueError("neighbors belong to one metric; pass learner=AdaAM(n_clusters) with them.")
         engine = self._engine()
         X = self._rows(X, reset=True)
-        rows, weights = engine.distinct(engine.asarray(X), row_weights(sample_weight, X.shape[0], engine))
-        count = None
-        if self.n_clusters == "auto":
-            count = counted_clusters(rows, weights, engine, seed)
-            n_clusters = count.n_clusters
-        else:
-            n_clusters = check_clusters(self.n_clusters, X.shape[0], rows.shape[0])
+        with fit_phases(self, self._n_phases(X.shape[0]), X) as phase:
+            with phase("distinct rows"):
+                rows, weights = engine.distinct(engine.asarray(X), row_weights(sample_weight, X.shape[0], engine))
+            count = None
+            if self.n_clusters == "auto":
+                with phase("number of clusters"):
+                    count = counted_clusters(rows, weights, engine, seed)
+                n_clusters = count.n_clusters
+            else:
+                n_clusters = check_clusters(self.n_clusters, X.shape[0], rows.shape[0])
 
-        if self.learner is None:
-            if neighbors is not None:
-                raise ValueError("neighbors belong to one metric; pass learner=AdaAM(n_clusters) with them.")
-            chosen = choose(rows, weights, n_clusters, heads, n_init=n_init, seed=seed, engine=engine)
-        else:
-            given = {"sample_weight": sample_weight, "neighbors": neighbors}
-            given = {name: value for name, value in given.items() if value is not None}
-            metric = clone(self.learner).fit(X, **given)
-            chosen = given_metric(metric, rows, weights, n_clusters, heads, n_init=n_init, seed=seed, engine=engine)
-        self._store(chosen, X, rows)
-        self.selection_ = chosen.selection.with_count(count)
+            starts = {"n_init": n_init, "seed": seed}
+            if self.learner is None:
+                chosen = choose(rows, weights, n_clusters, heads, engine=engine, phase=phase, **starts)
+            else:
+                metric = self._learned(X, sample_weight, neighbors, phase)
+                with phase("partition"):
+                    chosen = given_metric(metric, rows, weights, n_clusters, heads, engine=engine, **starts)
+            with phase("labels"):
+                self._store(chosen, X, rows)
+            self.selection_ = chosen.selection.with_count(count)
         return self
+
+    def _n_phases(self, n_rows: int) -> int:
+        """Phases of a fit, at most: distinct rows and labels, and what is between."""
+        between = 2 if self.learner is not None or is_sampled(n_rows) else 1
+        return 2 + between + (self.n_clusters == "auto")
+
+    def _learned(self, X: Tall, sample_weight: Any, neighbors: Any, phase: FitPhases) -> LinearMetric:
+        """Fit the given learner."""
+        given = {"sample_weight": sample_weight, "neighbors": neighbors}
+        metric: LinearMetric = clone(self.learner)
+        with phase.of_learner("metric", metric):
+            metric.fit(X, **{name: value for name, value in given.items() if value is not None})
+        return metric
 
     @in_kind
     def predict(self, X: Any) -> IntVector:
