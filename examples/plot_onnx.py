@@ -2,8 +2,8 @@
 Without Python: ONNX
 ====================
 
-A fitted clusterer as an ONNX graph, run by onnxruntime and compared with Python. The map is kilobytes; with labels by the
-vote of the nearest known rows, those rows go with it.
+A fitted clusterer as an ONNX graph, run by onnxruntime and compared with Python. The map is kilobytes; with labels by
+the vote of the nearest known rows, those rows go with it.
 """
 
 import matplotlib.pyplot as plt
