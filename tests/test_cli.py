@@ -83,6 +83,13 @@ def test_the_main_job_draws_a_picture_and_says_how_good_it_is(tmp_path):
     assert accuracy > 75  # 80.7 measured
 
 
+def test_verbose_tells_phases_on_standard_error(rows):
+    result = run("cluster", rows / "rows.npy", "--clusters", "3", "--verbose", "-o", "-")
+    assert result.returncode == 0, result.stderr
+    assert "AdaAMClustering candidate unit: rows as they are (" in result.stderr
+    assert "AdaAM" not in result.stdout
+
+
 def test_classes_from_a_file_score_the_clusters(rows):
     np.savetxt(rows / "classes.csv", Y, fmt="%d")
     result = run("cluster", rows / "rows.csv", "--clusters", 3, "--truth", rows / "classes.csv")

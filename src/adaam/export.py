@@ -8,14 +8,13 @@ from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from adaam._checks import check_word
-from adaam._version import __version__
 from adaam.encoding import known_classes
-from adaam.estimators import AdaAMClustering, LinearMetric
+from adaam.estimators import LinearMetric
 from adaam.files import atomic_file
+from adaam.onnx_graph import model_graph
 
-# Old enough for the runtimes in use, new enough for every operator below in double precision.
-OPSET = 17
-IR_VERSION = 8
+# A protocol buffer cannot be larger.
+LARGEST_BYTES = 2**31 - 2**20
 METHODS = ("auto", "transform", "predict")
 
 __all__ = ["skops_types", "to_onnx"]
@@ -38,7 +37,7 @@ def to_onnx(
         Where to write the graph; None writes nothing.
     method : {"auto", "transform", "predict"}, default="auto"
         What the graph gives: "transform" the output `embedding` of shape (rows, n_components); "predict" the output
-        `label` as well, of shape (rows,). "auto" means "predict" where the model can be exported that way.
+        `label` as well, of shape (rows,). "auto" means "predict" where the model has one.
     dtype : {np.float32, np.float64}, default=None
         Precision of the input `X` and of `embedding`; None means that of the rows the model was fitted on.
 
@@ -51,7 +50,13 @@ def to_onnx(
     Raises
     ------
     TypeError
-        If the model, or its `predict`, has no form as a graph.
+        If the model has no linear map, or no `predict` that was asked for.
+
+    Notes
+    -----
+    The map is kilobytes. Labels by centres (head "k-means") add little. Labels by the nearest known rows (the other
+    heads, and `PCAN`) need those rows in the learned space, n_distinct * n_components numbers: 0.6 MB for the digits
+    below. Running them compares every new row with every known one, all at once: pass many rows in batches.
 
     Examples
     --------
@@ -59,7 +64,7 @@ def to_onnx(
     >>> from adaam import AdaAMClustering
     >>> from adaam.export import to_onnx
     >>> X, _ = load_digits(return_X_y=True)
-    >>> graph = to_onnx(AdaAMClustering(10, head="k-means").fit(X))
+    >>> graph = to_onnx(AdaAMClustering(10).fit(X))
     >>> [output.name for output in graph.graph.output]
     ['embedding', 'label']
     """
@@ -71,13 +76,19 @@ def to_onnx(
             "Use AdaAM, LPP, PCAN or AdaAMClustering; save the others with skops."
         )
     check_is_fitted(model)
-    reason = _no_predict(model)
-    if method == "predict" and reason:
-        raise TypeError(f'method="predict" cannot be exported: {reason} Use method="transform".')
+    labels = method != "transform" and hasattr(model, "predict")
+    if method == "predict" and not labels:
+        raise TypeError(f'{type(model).__name__} has no predict to export. Use method="transform".')
     kind = np.dtype(model.components_.dtype if dtype is None else dtype)
     if kind not in (np.float32, np.float64):
         raise ValueError(f"dtype={dtype!r} is not known; use np.float32 or np.float64.")
-    graph = _graph(onnx, model, kind, labels=method != "transform" and not reason)
+    known = getattr(model, "embedding_", None) if labels else None
+    if known is not None and known.nbytes > LARGEST_BYTES:
+        raise ValueError(
+            f'method="predict" would store {known.shape[0]} known rows in {known.nbytes / 2**30:.1f} GiB, and ONNX '
+            'holds 2. Use method="transform", or a clusterer with head="k-means", which keeps its centres alone.'
+        )
+    graph = model_graph(onnx, model, kind, labels=labels)
     onnx.checker.check_model(graph, full_check=True)
     if path is not None:
         with atomic_file(path) as stream:
@@ -113,67 +124,3 @@ def _onnx() -> Any:
     except ImportError as error:
         raise ImportError("to_onnx needs onnx. Install it with: pip install adaam[onnx]") from error
     return onnx
-
-
-def _no_predict(model: Any) -> str:
-    """Why `predict` has no form as a graph; empty where it has one."""
-    if not hasattr(model, "predict"):
-        return f"{type(model).__name__} has no predict."
-    if not isinstance(model, AdaAMClustering):
-        return f"predict of {type(model).__name__} compares new rows with every training row."
-    if model.embedding_ is not None:
-        return f"head_={model.head_!r} asks the nearest training rows; head='k-means' compares with centres alone."
-    return ""
-
-
-def _graph(onnx: Any, model: Any, kind: "np.dtype[Any]", *, labels: bool) -> Any:
-    """Nodes straight from the definition: rows scaled or not, minus the mean, times the components."""
-    helper = onnx.helper
-    outside = helper.np_dtype_to_tensor_dtype(kind)
-    inside = onnx.TensorProto.DOUBLE
-    constants: dict[str, Any] = {"mean": model.mean_, "components": model.components_.T}
-    nodes = [helper.make_node("Cast", ["X"], ["rows"], to=inside)]
-    last = "rows"
-    if model.preparation_.row_scaling == "unit":
-        constants |= {"tiny": np.array(np.finfo(np.float64).tiny), "one": np.array(1.0)}
-        nodes += [
-            helper.make_node("ReduceL2", ["rows"], ["lengths"], axes=[1], keepdims=1),
-            helper.make_node("Less", ["lengths", "tiny"], ["is_zero"]),
-            helper.make_node("Where", ["is_zero", "one", "lengths"], ["divisors"]),
-            helper.make_node("Div", ["rows", "divisors"], ["scaled"]),
-        ]
-        last = "scaled"
-    nodes += [
-        helper.make_node("Sub", [last, "mean"], ["centred"]),
-        helper.make_node("MatMul", ["centred", "components"], ["mapped"]),
-        helper.make_node("Cast", ["mapped"], ["embedding"], to=outside),
-    ]
-    m, d = model.components_.shape
-    outputs = [helper.make_tensor_value_info("embedding", outside, ["rows", m])]
-    if labels:
-        # |z - c|² less |z|², which is the same for every centre.
-        centers = np.asarray(model.cluster_centers_, dtype=np.float64)
-        constants |= {"centers": -2.0 * centers.T, "squares": (centers**2).sum(axis=1)}
-        nodes += [
-            helper.make_node("MatMul", ["mapped", "centers"], ["products"]),
-            helper.make_node("Add", ["products", "squares"], ["distances"]),
-            helper.make_node("ArgMin", ["distances"], ["label"], axis=1, keepdims=0),
-        ]
-        outputs.append(helper.make_tensor_value_info("label", onnx.TensorProto.INT64, ["rows"]))
-    graph = helper.make_graph(
-        nodes,
-        type(model).__name__,
-        [helper.make_tensor_value_info("X", outside, ["rows", d])],
-        outputs,
-        [
-            onnx.numpy_helper.from_array(np.ascontiguousarray(value, np.float64), name)
-            for name, value in constants.items()
-        ],
-    )
-    return helper.make_model(
-        graph,
-        producer_name="adaam",
-        producer_version=__version__,
-        ir_version=IR_VERSION,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-    )

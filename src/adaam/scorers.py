@@ -1,6 +1,8 @@
 """Scorers that need no labels, for scikit-learn's searches: how well clusters separate in the learned metric."""
 
-from typing import Any
+from collections.abc import Callable
+from inspect import getdoc
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score, silhouette_score
@@ -9,26 +11,53 @@ from adaam._typing import FloatMatrix, IntVector
 
 __all__ = ["calinski_harabasz", "davies_bouldin", "silhouette"]
 
+Score: TypeAlias = Callable[[FloatMatrix, IntVector], Any]
+Scorer: TypeAlias = Callable[..., float]
+
 # The silhouette compares all pairs of rows; beyond this many an even sample of them tells as much.
 SILHOUETTE_ROWS = 5000
+# What a scorer takes and gives, beside its own first line and examples.
+CONTRACT = """
+Parameters
+----------
+estimator : estimator with `transform` and `predict`
+    A fitted clusterer, or a pipeline that ends in one.
+X : {{array-like, sparse matrix}} of shape (n_samples, n_features)
+    Rows to score on.
+y : None
+    Ignored.
+
+Returns
+-------
+float
+    The score, larger is better; {worst:g} where all rows fall into one cluster, or each into its own.
+"""
 
 
-def silhouette(estimator: Any, X: Any, y: Any = None) -> float:
+def scorer(worst: float, max_rows: int | None = None) -> Callable[[Score], Scorer]:
+    """Make a score of places and labels a scorer of fitted clusterers, `worst` where there is nothing to compare."""
+
+    def scorer_of(score: Score) -> Scorer:
+        def scored(estimator: Any, X: Any, y: Any = None) -> float:
+            Z, labels = _clustered(estimator, X, max_rows)
+            return float(score(Z, labels)) if 1 < len(np.unique(labels)) < len(labels) else worst
+
+        summary, _, rest = (getdoc(score) or "").partition("\n")
+        scored.__doc__ = summary + "\n" + CONTRACT.format(worst=worst) + rest
+        # Known by the name of the score, so that it is found again in other processes.
+        scored.__name__, scored.__qualname__, scored.__module__ = score.__name__, score.__qualname__, score.__module__
+        return scored
+
+    return scorer_of
+
+
+@scorer(worst=-1.0, max_rows=SILHOUETTE_ROWS)
+def silhouette(Z: FloatMatrix, labels: IntVector) -> Any:
     """Mean silhouette of the predicted clusters in the learned space, from -1 (wrong) to 1 (far apart).
 
-    Parameters
-    ----------
-    estimator : estimator with `transform` and `predict`
-        A fitted clusterer, or a pipeline that ends in one.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows to score on; more than 5000 are thinned out evenly at random, the same each time.
-    y : None
-        Ignored.
-
-    Returns
-    -------
-    float
-        The score; -1 where all rows fall into one cluster, or each into its own.
+    Notes
+    -----
+    More than 5000 rows are thinned out evenly at random, the same each time.
 
     Examples
     --------
@@ -42,64 +71,30 @@ def silhouette(estimator: Any, X: Any, y: Any = None) -> float:
     >>> sorted(search.best_params_)
     ['learner__n_neighbors']
     """
-    Z, labels = _clustered(estimator, X)
-    if len(Z) > SILHOUETTE_ROWS:
-        shown = np.random.default_rng(0).permutation(len(Z))[:SILHOUETTE_ROWS]
-        Z, labels = Z[shown], labels[shown]
-    return float(silhouette_score(Z, labels)) if _scorable(labels) else -1.0
+    return silhouette_score(Z, labels)
 
 
-def calinski_harabasz(estimator: Any, X: Any, y: Any = None) -> float:
-    """Spread between the predicted clusters over spread inside them, in the learned space; larger is better.
-
-    Parameters
-    ----------
-    estimator : estimator with `transform` and `predict`
-        A fitted clusterer, or a pipeline that ends in one.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows to score on.
-    y : None
-        Ignored.
-
-    Returns
-    -------
-    float
-        The score; 0 where all rows fall into one cluster, or each into its own.
-    """
-    Z, labels = _clustered(estimator, X)
-    return float(calinski_harabasz_score(Z, labels)) if _scorable(labels) else 0.0
+@scorer(worst=0.0)
+def calinski_harabasz(Z: FloatMatrix, labels: IntVector) -> Any:
+    """Spread between the predicted clusters over spread inside them, in the learned space."""
+    return calinski_harabasz_score(Z, labels)
 
 
-def davies_bouldin(estimator: Any, X: Any, y: Any = None) -> float:
-    """Minus the mean likeness of each predicted cluster to its nearest other one, so that larger is better.
-
-    Parameters
-    ----------
-    estimator : estimator with `transform` and `predict`
-        A fitted clusterer, or a pipeline that ends in one.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows to score on.
-    y : None
-        Ignored.
-
-    Returns
-    -------
-    float
-        The score, at most 0; minus infinity where all rows fall into one cluster, or each into its own.
-    """
-    Z, labels = _clustered(estimator, X)
-    return -float(davies_bouldin_score(Z, labels)) if _scorable(labels) else -np.inf
+@scorer(worst=-np.inf)
+def davies_bouldin(Z: FloatMatrix, labels: IntVector) -> Any:
+    """Minus the mean likeness of each predicted cluster to its nearest other one: at most 0."""
+    return -davies_bouldin_score(Z, labels)
 
 
-def _clustered(estimator: Any, X: Any) -> tuple[FloatMatrix, IntVector]:
+def _clustered(estimator: Any, X: Any, max_rows: int | None) -> tuple[FloatMatrix, IntVector]:
     missing = [name for name in ("transform", "predict") if not hasattr(estimator, name)]
     if missing:
         raise TypeError(
             f"estimator={estimator!r} has no {' and no '.join(missing)}, so it has no clusters in a learned space to "
             "score. Use AdaAMClustering, or a pipeline that ends in it."
         )
-    return np.asarray(estimator.transform(X)), np.asarray(estimator.predict(X))
-
-
-def _scorable(labels: IntVector) -> bool:
-    return 1 < len(np.unique(labels)) < len(labels)
+    Z, labels = np.asarray(estimator.transform(X)), np.asarray(estimator.predict(X))
+    if max_rows is None or len(Z) <= max_rows:
+        return Z, labels
+    shown = np.random.default_rng(0).permutation(len(Z))[:max_rows]
+    return Z[shown], labels[shown]

@@ -27,6 +27,7 @@ def test_distance_is_the_euclidean_one_after_transform(fitted, triples):
     Z0, Z1 = fitted.transform(pairs[:, 0]), fitted.transform(pairs[:, 1])
     expected = np.linalg.norm(Z0 - Z1, axis=1)
     np.testing.assert_allclose(fitted.pair_distance(pairs), expected, atol=1e-12)
+    np.testing.assert_array_equal(fitted.pair_score(pairs), -fitted.pair_distance(pairs))
     metric = fitted.get_metric()
     np.testing.assert_allclose([metric(u, v) for u, v in pairs], expected, atol=1e-12)
 

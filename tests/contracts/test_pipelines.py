@@ -1,8 +1,12 @@
 """In the company of scikit-learn's and others' tools."""
 
+import pickle
+from inspect import signature
+
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
+from numpydoc.docscrape import FunctionDoc
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN, HDBSCAN, KMeans, SpectralClustering
 from sklearn.compose import ColumnTransformer
@@ -59,6 +63,20 @@ def test_scorers_are_the_scores_in_the_learned_space():
     Z, labels = model.transform(X), model.predict(X)
     assert scorers.silhouette(model, X) == pytest.approx(silhouette_score(Z, labels))
     assert scorers.davies_bouldin(model, X) == pytest.approx(-davies_bouldin_score(Z, labels))
+
+
+def test_silhouette_of_many_rows_is_that_of_an_even_sample():
+    model = AdaAMClustering(10, learner=LPP(4)).fit(X)
+    many = np.tile(X, (13, 1))
+    assert len(many) > scorers.SILHOUETTE_ROWS
+    assert scorers.silhouette(model, many) == pytest.approx(scorers.silhouette(model, X), abs=0.02)
+    assert scorers.silhouette(model, many) == scorers.silhouette(model, many)
+
+
+def test_scorers_go_to_other_processes_and_document_what_they_take():
+    for scorer in (scorers.silhouette, scorers.calinski_harabasz, scorers.davies_bouldin):
+        assert pickle.loads(pickle.dumps(scorer)) is scorer
+        assert [p.name for p in FunctionDoc(scorer)["Parameters"]] == list(signature(scorer).parameters)
 
 
 def test_scorers_of_one_cluster_are_their_worst_and_of_a_map_alone_an_error():

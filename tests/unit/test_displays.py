@@ -7,16 +7,19 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_wine, make_blobs
 from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
 
 import oracles
 from adaam import CAN, LPP, AdaAM, AdaAMClustering
 from adaam.displays import (
+    ClusterCountDisplay,
     ComponentsDisplay,
     ContributionsDisplay,
     EigenvalueDisplay,
     GraphComponentsDisplay,
     MagnitudeDisplay,
     ProjectionDisplay,
+    SelectionDisplay,
 )
 
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -68,6 +71,14 @@ def test_every_display_keeps_the_axes_it_drew_in_and_draws_again_in_others(metri
 def test_displays_refuse_models_without_a_linear_map(digits):
     with pytest.raises(TypeError, match="no linear map"):
         EigenvalueDisplay.from_estimator(CAN(3))
+
+
+@pytest.mark.parametrize("display", [SelectionDisplay, ClusterCountDisplay])
+def test_displays_of_a_choice_refuse_models_that_choose_nothing_or_are_not_fitted(display, metric):
+    with pytest.raises(TypeError, match="AdaAM, which chooses nothing. Use a fitted AdaAMClustering"):
+        display.from_estimator(metric)
+    with pytest.raises(NotFittedError):
+        display.from_estimator(AdaAMClustering("auto"))
 
 
 def test_matplotlib_is_loaded_when_a_display_is_drawn_and_not_before():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from adaam import CAN, LPP, PCAN, AdaAM, AdaAMClustering, AdaptiveAffinity, Preparation
+from adaam import CAN, LPP, PCAN, AdaAM, AdaAMClustering, AdaptiveAffinity, KNNAffinity, Preparation, export
 from adaam.export import to_onnx
 
 pytest.importorskip("onnx")
@@ -27,7 +27,11 @@ MODELS = [
     PCAN(5, preparation=Preparation("none", 0.9)),
     AdaAMClustering(5, head="k-means"),
     AdaAMClustering(5, learner=LPP(4), head="k-means"),
+    AdaAMClustering(5),
+    AdaAMClustering(5, head="merging"),
+    AdaAMClustering(5, learner=AdaAM(5), head="diffusion"),
 ]
+CLUSTERERS = MODELS[3:]
 
 
 def run(graph, rows):
@@ -50,16 +54,52 @@ def test_embeddings_are_those_of_transform(model, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("model", MODELS[-2:], ids=str)
+@pytest.mark.parametrize("model", CLUSTERERS, ids=str)
 def test_labels_are_those_of_predict_also_on_new_rows(model, dtype):
     rows = load_digits().data.astype(dtype)
     model.fit(rows[:300])
     np.testing.assert_array_equal(run(to_onnx(model), rows)["label"], model.predict(rows))
 
 
-@pytest.mark.parametrize(
-    "model", [AdaAMClustering(5, head="k-means"), AdaAMClustering(5, learner=LPP(4), head="k-means")], ids=str
-)
+def test_labels_are_those_of_predict_where_rows_lie_between_clusters():
+    """Midpoints of rows of different clusters: where votes are split."""
+    model = AdaAMClustering(5, learner=AdaAM(5), head="diffusion").fit(X)
+    rng = np.random.default_rng(0)
+    rows = (X[rng.permutation(300)] + X[rng.permutation(300)]) / 2.0
+    expected = model.predict(rows)
+    centres = np.linalg.norm(model.transform(rows)[:, None] - model.cluster_centers_, axis=2).argmin(axis=1)
+    assert (expected != centres).mean() > 0.02, "votes must matter here"
+    np.testing.assert_array_equal(run(to_onnx(model), rows)["label"], expected)
+
+
+@pytest.mark.parametrize("n_rows", [4, 10, 15])
+def test_few_known_rows_are_all_asked(n_rows):
+    model = AdaAMClustering(2, learner=LPP(2, affinity=KNNAffinity(n_neighbors=2)), head="merging").fit(X[:n_rows])
+    np.testing.assert_array_equal(run(to_onnx(model), X)["label"], model.predict(X))
+
+
+def test_copies_of_rows_are_known_once_and_keep_their_cluster():
+    model = AdaAMClustering(5, head="diffusion").fit(np.vstack([X, X[:100], X[:100]]))
+    graph = to_onnx(model)
+    (stored,) = [array for array in graph.graph.initializer if array.name == "stored"]
+    assert list(stored.dims) == [len(np.unique(X, axis=0)), model.n_components_]
+    np.testing.assert_array_equal(run(graph, X)["label"], model.labels_[:300])
+
+
+def test_one_cluster_is_a_label_too():
+    model = AdaAMClustering(1).fit(X)
+    np.testing.assert_array_equal(run(to_onnx(model), X)["label"], np.zeros(300))
+
+
+def test_a_graph_that_would_not_fit_says_what_does(monkeypatch):
+    monkeypatch.setattr(export, "LARGEST_BYTES", 1000)
+    model = AdaAMClustering(5, head="diffusion").fit(X)
+    with pytest.raises(ValueError, match=r"would store 300 known rows in .* Use method=\"transform\""):
+        to_onnx(model)
+    assert len(to_onnx(model, method="transform").graph.output) == 1
+
+
+@pytest.mark.parametrize("model", CLUSTERERS, ids=str)
 def test_zero_rows_and_batches_of_any_size(model):
     model.fit(X)
     graph = to_onnx(model)
@@ -97,7 +137,6 @@ def test_a_clusterer_can_be_exported_as_a_transformer():
     ("model", "options", "error", "message"),
     [
         (CAN(5), {}, TypeError, "no linear map to export"),
-        (PCAN(5), {"method": "predict"}, TypeError, "compares new rows with every training row"),
         (AdaAM(5), {"method": "predict"}, TypeError, "AdaAM has no predict"),
         (AdaAM(5), {"method": "score"}, ValueError, "method='score' is not known"),
         (AdaAM(5), {"dtype": np.int32}, ValueError, "use np.float32 or np.float64"),

@@ -1,6 +1,7 @@
 """What a fit tells while it runs: nothing by default, its phases to the log, to `verbose` and to callbacks."""
 
 import logging
+import re
 import subprocess
 import sys
 
@@ -11,7 +12,8 @@ from sklearn.datasets import make_blobs
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from adaam import CAN, LPP, PCAN, AdaAM, AdaAMClustering, RowBlocks
+from adaam import CAN, LPP, PCAN, AdaAM, AdaAMClustering, PreparedMetric, RowBlocks
+from adaam.estimators import choosing
 from adaam.rows import BlockRows
 
 X, _ = make_blobs(90, 5, centers=3, random_state=0, cluster_std=2.0)
@@ -32,6 +34,10 @@ def lines_of(model, caplog, level):
     with caplog.at_level(level, logger="adaam"):
         model.fit(X)
     return [record.message for record in caplog.records]
+
+
+def without_seconds(line):
+    return line.rsplit(" (", 1)[0]
 
 
 def test_a_fit_is_quiet_by_default(model, caplog, capfd):
@@ -155,9 +161,93 @@ def test_iterations_are_tasks(cls, recorder):
     assert tasks == [f"iteration {i + 1}" for i in range(model.n_iter_)] + ["fit"]
 
 
-def test_a_learner_brings_its_callbacks_into_clustering(recorder):
-    AdaAMClustering(3, learner=AdaAM(3).set_callbacks(recorder)).fit(X)
-    assert ("end", "projection") in recorder.told
+CANDIDATES = [
+    f"candidate {preparation}: {name}"
+    for preparation in ("unit", "linear")
+    for name in ("rows as they are", "AdaAM, 3 columns a cluster")
+]
+
+
+def test_a_search_is_quiet_by_default(caplog, capfd):
+    assert lines_of(AdaAMClustering(3), caplog, logging.INFO) == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_search_tells_its_phases_and_what_it_tried_with_verbose_and_at_debug(caplog):
+    expected = ["distinct rows", "number of clusters", *CANDIDATES, "search", "labels"]
+    told = lines_of(AdaAMClustering("auto", verbose=1), caplog, logging.INFO)
+    assert all(re.fullmatch(r".+ \(\d+\.\d s\)", line) for line in told)
+    assert [without_seconds(line) for line in told] == [f"AdaAMClustering {text}" for text in expected]
+    caplog.clear()
+    logged = lines_of(AdaAMClustering("auto"), caplog, logging.DEBUG)
+    assert [without_seconds(line) for line in logged if not line.endswith("...")] == list(map(without_seconds, told))
+    begun = [line for line in logged if line.endswith("...")]
+    phases = ["distinct rows", "number of clusters", "search", "labels"]
+    assert begun == [f"AdaAMClustering {name} ..." for name in phases]
+
+
+def test_a_search_on_a_sample_tells_when_all_rows_are_looked_at(caplog, monkeypatch):
+    monkeypatch.setattr(choosing, "SEARCH_ROWS", 60)
+    told = lines_of(AdaAMClustering(3, verbose=1), caplog, logging.INFO)
+    assert [without_seconds(line) for line in told[-3:]] == [
+        f"AdaAMClustering {t}" for t in ("search", "all rows", "labels")
+    ]
+
+
+def test_callbacks_see_a_search_and_each_candidate_in_it(recorder):
+    model = AdaAMClustering("auto").set_callbacks(recorder).fit(X)
+    tried = [(act, name) for name in CANDIDATES for act in ("begin", "end")]
+    expected = [
+        ("setup", "AdaAMClustering"),
+        ("begin", "fit"),
+        *[(act, name) for name in ("distinct rows", "number of clusters") for act in ("begin", "end")],
+        ("begin", "search"),
+        *tried,
+        ("end", "search"),
+        ("begin", "labels"),
+        ("end", "labels"),
+        ("end", "fit"),
+        ("teardown", "AdaAMClustering"),
+    ]
+    assert recorder.told == expected
+    np.testing.assert_array_equal(recorder.fitted.predict(X), model.predict(X))
+
+
+def test_callbacks_of_a_clusterer_see_the_phases_of_its_learner(recorder):
+    AdaAMClustering(3, learner=AdaAM(3)).set_callbacks(recorder).fit(X)
+    ended = [name for act, name in recorder.told if act == "end"]
+    # The fit of the learner is the phase "metric" itself, and goes by its own name.
+    assert ended == ["distinct rows", *PHASES[AdaAM], "fit", "partition", "labels", "fit"]
+
+
+def test_a_learner_without_callbacks_is_one_phase(recorder):
+    AdaAMClustering(3, learner=PreparedMetric()).set_callbacks(recorder).fit(X)
+    assert [name for act, name in recorder.told if act == "end"] == [
+        "distinct rows",
+        "metric",
+        "partition",
+        "labels",
+        "fit",
+    ]
+
+
+def test_callbacks_that_go_everywhere_belong_to_the_clusterer_as_in_pipelines(recorder):
+    """scikit-learn's rule for all models that hold others."""
+    with pytest.raises(TypeError, match="Register them directly on the meta-estimator"):
+        AdaAMClustering(3, learner=AdaAM(3).set_callbacks(recorder)).fit(X)
+
+
+def test_callbacks_of_a_clusterer_change_nothing_and_leave_nothing_behind(recorder):
+    plain = AdaAMClustering(3).fit(X)
+    model = AdaAMClustering(3).set_callbacks(recorder).fit(X)
+    np.testing.assert_array_equal(model.labels_, plain.labels_)
+    assert set(vars(model)) - set(vars(plain)) == {"_skl_callbacks"}
+
+
+def test_callbacks_are_torn_down_when_a_clustering_fails(recorder):
+    with pytest.raises(ValueError, match="exceeds n_samples"):
+        AdaAMClustering(500).set_callbacks(recorder).fit(X)
+    assert recorder.told[-1] == ("teardown", "AdaAMClustering")
 
 
 def test_callbacks_reach_through_a_pipeline(recorder):
@@ -171,3 +261,7 @@ def test_the_progress_bar_of_scikit_learn_ends_at_a_hundred_percent(capsys):
     pytest.importorskip("rich")
     AdaAM(3).set_callbacks(callback.ProgressBar()).fit(X)
     assert "100%" in capsys.readouterr().out
+    AdaAMClustering(3).set_callbacks(callback.ProgressBar()).fit(X)
+    shown = capsys.readouterr().out
+    assert shown.count("100%") == 2
+    assert "AdaAMClustering - search" in shown

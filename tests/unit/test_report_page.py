@@ -166,6 +166,27 @@ def test_the_overview_of_several_sets_names_who_is_ahead_where():
     assert overview([]).standings == ()
 
 
+def test_the_overview_sets_the_choice_without_labels_beside_umap_where_both_were_run():
+    def scores(dataset, chosen, umap):
+        found = {"adaam": 0.5, "adaam-clustering": chosen, "umap": umap}
+        return [record(method, acc, dataset=dataset) for method, acc in found.items() if acc is not None]
+
+    def told(*records):
+        return [line for line in overview([each for group in records for each in group]).sentences if "chooses" in line]
+
+    start = "AdaAMClustering, which chooses metric and head without labels, averages "
+    assert told(scores("usps", 0.9, 0.8)) == [f"{start}90.0 %, UMAP + k-means 80.0 %; it is ahead on the data set."]
+    assert told(scores("usps", 0.7, 0.8)) == [f"{start}70.0 %, UMAP + k-means 80.0 %; it is ahead on no data set."]
+    several = [
+        scores("usps", 0.9, 0.8),
+        scores("coil20", 0.7, 0.8),
+        scores("umist", 0.8, 0.5),
+        scores("own", 0.1, None),
+    ]
+    assert told(*several) == [f"{start}80.0 %, UMAP + k-means 70.0 %; it is ahead on 2 of 3 data sets."]
+    assert told(scores("usps", 0.9, None)) == told(scores("usps", None, 0.8)) == []
+
+
 def test_every_session_is_told_with_its_records():
     first, second = sessions(RECORDS)
     facts = dict(first.facts)

@@ -6,10 +6,11 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits, load_wine, make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
-from adaam import AdaAM, AdaAMClustering, Preparation, PreparedMetric, load, save
+from adaam import AdaAM, AdaAMClustering, Preparation, PreparedMetric, RowBlocks, load, planning, save
 from adaam.engines import CPUEngine
 from adaam.estimators import choosing
 from adaam.estimators.voting import voted_labels
+from adaam.large import row_blocks
 from adaam.partition import View
 from adaam.prepare import column_variances, fit_preparation
 from adaam.scores import adjusted_rand_index, clustering_accuracy
@@ -200,3 +201,28 @@ def test_equal_directions_leave_the_unscaled_rows_to_be_clustered():
     model = AdaAMClustering(2).fit(X)
     assert adjusted_rand_index(np.repeat([0, 1], 20), model.labels_) == 1.0
     assert {trial.preparation for trial in model.selection_.trials} == {"linear"}
+
+
+def test_of_very_many_rows_some_are_partitioned_and_the_others_follow(monkeypatch):
+    X, y = make_blobs(1500, n_features=6, centers=4, cluster_std=0.5, random_state=0)
+    monkeypatch.setattr(choosing, "SEARCH_ROWS", 300)
+    monkeypatch.setattr(choosing, "PARTITION_ROWS", 500)
+    whole = AdaAMClustering(4, head="diffusion").fit(X)
+    assert len(whole.embedding_) == 1500
+    monkeypatch.setattr(planning, "ALL_PAIRS_SECONDS", 0.0)
+    monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 400)
+    model = AdaAMClustering(4, head="diffusion").fit(X)
+    assert len(model.embedding_) == len(model.embedding_labels_) == 500
+    assert adjusted_rand_index(model.labels_, whole.labels_) == 1.0
+    assert adjusted_rand_index(model.labels_, y) == 1.0
+    assert np.array_equal(model.predict(X), model.labels_)
+
+
+def test_of_very_many_rows_k_means_sees_all(monkeypatch):
+    X, _ = make_blobs(1500, n_features=6, centers=4, cluster_std=0.5, random_state=0)
+    monkeypatch.setattr(choosing, "SEARCH_ROWS", 300)
+    monkeypatch.setattr(planning, "ALL_PAIRS_SECONDS", 0.0)
+    learner = AdaAM(4, pairs=RowBlocks(n_rows=400))
+    model = AdaAMClustering(4, learner=learner, head="k-means").fit(X)
+    members = model.labels_ == 0
+    assert np.allclose(model.cluster_centers_[0], model.transform(X[members]).mean(axis=0))

@@ -49,6 +49,7 @@ def build_parser() -> ArgumentParser:
         default="auto",
         help="how rows are partitioned (default: chosen with the metric)",
     )
+    command.add_argument("--verbose", action="store_true", help="tell phases, and each metric as it has been tried")
 
     command = subparsers.add_parser("fit", help="learn a map and write it as a model file")
     command.set_defaults(run=commands.fit)

@@ -64,6 +64,7 @@ def clusterer(arguments: Namespace) -> AdaAMClustering:
         learner=learner(arguments) if one_metric else None,
         head=arguments.head,
         random_state=arguments.seed,
+        verbose=int(arguments.verbose),
     )
 
 

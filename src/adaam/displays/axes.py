@@ -1,7 +1,9 @@
 """The displays' door to matplotlib, and what they share of scikit-learn's models."""
 
-from typing import Any, cast
+from abc import ABC, abstractmethod
+from typing import Any, Self, cast
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from adaam.estimators import LinearMetric
@@ -19,6 +21,39 @@ def axes_for(display: Any, ax: Any, width: float = 6.0, height: float = 4.0) -> 
         _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     display.ax_, display.figure_ = ax, ax.figure
     return ax
+
+
+class KeptDisplay(ABC):
+    """A display of something that a fitted model keeps, so that the model is all it needs."""
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw what a fitted model keeps.
+
+        Parameters
+        ----------
+        estimator : LinearMetric
+            A fitted learner or clusterer; one that keeps nothing to draw is refused with the reason.
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        **kwargs
+            Passed to `plot`.
+
+        Returns
+        -------
+        Self
+            The display, drawn.
+        """
+        return cls._of(fitted_metric(estimator)).plot(ax=ax, **kwargs)
+
+    @classmethod
+    @abstractmethod
+    def _of(cls, model: Any) -> Self:
+        """Make the display from a fitted model."""
+
+    @abstractmethod
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw it, in the caller's axes or in a figure of its own."""
 
 
 def fitted_metric(model: Any) -> LinearMetric:
@@ -40,3 +75,12 @@ def learner_of(model: LinearMetric) -> LinearMetric:
 def feature_names(model: LinearMetric) -> list[str]:
     """Names of the input features: those of the frame seen in fit, or x0, x1, ..."""
     return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])]
+
+
+def check_image_shape(image_shape: Any, n_features: int, otherwise: str) -> None:
+    """An image has as many pixels as a row has features; None is no image."""
+    if isinstance(image_shape, str) or (image_shape is not None and np.prod(image_shape) != n_features):
+        raise ValueError(
+            f"image_shape={image_shape!r} does not fit {n_features} features. "
+            f"Use (rows, columns) whose product is that number, {otherwise}."
+        )

@@ -1,13 +1,13 @@
 """The learned components: as images, or as bars of their strongest features."""
 
 from math import isqrt
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
 from adaam._checks import check_whole
 from adaam._typing import FloatMatrix
-from adaam.displays.axes import axes_for, feature_names, fitted_metric
+from adaam.displays.axes import axes_for, check_image_shape, feature_names, fitted_metric
 
 # Fewer square features are more often a table than an image.
 SMALLEST_IMAGE = 64
@@ -82,12 +82,8 @@ class ComponentsDisplay:
         model = fitted_metric(estimator)
         components = np.asarray(model.components_)
         shape = _square(model) if image_shape == "auto" else image_shape
-        if isinstance(shape, str) or (shape is not None and np.prod(shape) != components.shape[1]):
-            raise ValueError(
-                f"image_shape={image_shape!r} does not fit {components.shape[1]} features. "
-                'Use (rows, columns) whose product is that number, "auto" or None.'
-            )
-        return cls(components, feature_names(model), image_shape=shape).plot(ax=ax, **kwargs)
+        check_image_shape(shape, components.shape[1], '"auto" or None')
+        return cls(components, feature_names(model), image_shape=cast(Any, shape)).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, n_components: int = 10, n_features: int = 8) -> Self:
         """Draw the components.

@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from adaam._checks import check_whole
-from adaam.displays.axes import axes_for, fitted_metric
+from adaam.displays.axes import axes_for, check_image_shape, fitted_metric
 from adaam.metric import FeatureContributions
 
 
@@ -73,11 +73,7 @@ class ContributionsDisplay:
             The display, drawn.
         """
         explained = fitted_metric(estimator).explain(a, b)
-        if image_shape is not None and np.prod(image_shape) != len(explained.share):
-            raise ValueError(
-                f"image_shape={image_shape!r} does not fit {len(explained.share)} features. "
-                "Use (rows, columns) whose product is that number, or None."
-            )
+        check_image_shape(image_shape, len(explained.share), "or None")
         return cls(explained, image_shape=image_shape).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, n_features: int = 15, **kwargs: Any) -> Self:

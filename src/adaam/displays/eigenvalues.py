@@ -5,10 +5,10 @@ from typing import Any, Self
 import numpy as np
 
 from adaam._typing import FloatVector
-from adaam.displays.axes import axes_for, fitted_metric
+from adaam.displays.axes import KeptDisplay, axes_for
 
 
-class EigenvalueDisplay:
+class EigenvalueDisplay(KeptDisplay):
     """Eigenvalues of the learned components, ascending: how well each keeps strongly linked rows together.
 
     Small ones belong to directions that the affinity agrees on; those close to one another can trade places when the
@@ -40,24 +40,8 @@ class EigenvalueDisplay:
         self.eigenvalues = eigenvalues
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the eigenvalues of a fitted learner.
-
-        Parameters
-        ----------
-        estimator : LinearMetric
-            A fitted learner or clusterer.
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
-            Passed to `plot`.
-
-        Returns
-        -------
-        EigenvalueDisplay
-            The display, drawn.
-        """
-        return cls(np.asarray(fitted_metric(estimator).eigenvalues_)).plot(ax=ax, **kwargs)
+    def _of(cls, model: Any) -> Self:
+        return cls(np.asarray(model.eigenvalues_))
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the eigenvalues.

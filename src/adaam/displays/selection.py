@@ -1,15 +1,15 @@
 """What a search without labels tried, and the criterion over the number of clusters."""
 
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
-from adaam.displays.axes import axes_for
+from adaam.displays.axes import KeptDisplay, axes_for
 from adaam.selection import ClusterCount, Selection
 from adaam.selection.count import attained
 
 
-class SelectionDisplay:
+class SelectionDisplay(KeptDisplay):
     """Modularity of every metric and head that was tried, the chosen one marked.
 
     Parameters
@@ -39,24 +39,8 @@ class SelectionDisplay:
         self.selection = selection
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the selection of a fitted clusterer.
-
-        Parameters
-        ----------
-        estimator : AdaAMClustering
-            A fitted clusterer.
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
-            Passed to `plot`.
-
-        Returns
-        -------
-        SelectionDisplay
-            The display, drawn.
-        """
-        return cls(estimator.selection_).plot(ax=ax, **kwargs)
+    def _of(cls, model: Any) -> Self:
+        return cls(selection_of(model))
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw one bar a trial.
@@ -85,7 +69,7 @@ class SelectionDisplay:
         return self
 
 
-class ClusterCountDisplay:
+class ClusterCountDisplay(KeptDisplay):
     """The criterion over the number of clusters, and what it is made of.
 
     Parameters
@@ -115,30 +99,14 @@ class ClusterCountDisplay:
         self.count = count
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw how the number of clusters was found.
-
-        Parameters
-        ----------
-        estimator : AdaAMClustering
-            A clusterer fitted with n_clusters="auto".
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
-            Passed to `plot`.
-
-        Returns
-        -------
-        ClusterCountDisplay
-            The display, drawn.
-        """
-        count = estimator.selection_.count
+    def _of(cls, model: Any) -> Self:
+        count = selection_of(model).count
         if count is None:
             raise ValueError(
-                f"n_clusters={estimator.n_clusters!r} was given, so no number was looked for. "
+                f"n_clusters={model.n_clusters!r} was given, so no number was looked for. "
                 "Fit AdaAMClustering(n_clusters='auto')."
             )
-        return cls(count).plot(ax=ax, **kwargs)
+        return cls(count)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the criterion, its two factors, and the range of the estimate.
@@ -167,3 +135,12 @@ class ClusterCountDisplay:
         ax.set(xlabel="number of clusters", ylabel="criterion", ylim=(0, 1.05))
         ax.legend(loc="lower right")
         return self
+
+
+def selection_of(model: Any) -> Selection:
+    """Return the report of the search that a clusterer keeps."""
+    if not hasattr(model, "selection_"):
+        raise TypeError(
+            f"estimator={model!r} is a {type(model).__name__}, which chooses nothing. Use a fitted AdaAMClustering."
+        )
+    return cast(Selection, model.selection_)

@@ -38,7 +38,7 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         Graphs built at most.
     preparation : {"center", "unit", "linear"} or Preparation, default="center"
         How rows are prepared; centring changes no distance.
-    engine : {"auto", "cpu"} or engine, default="auto"
+    engine : {"auto", "cpu", "gpu"} or engine, default="auto"
         Where the work is done.
     verbose : int, default=0
         1 tells of each iteration (number, penalty, pieces, seconds) through the logger "adaam", or on standard

@@ -1,6 +1,6 @@
-"""From the outcome of a search to a fitted metric and a partition of all distinct rows."""
+"""From the outcome of a search to a fitted metric and a partition of the rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,13 +8,13 @@ import numpy as np
 from adaam._typing import Column, FloatVector, IntVector, Tall
 from adaam.engines import Engine
 from adaam.engines.columns import spread
-from adaam.estimators.adaam import AdaAM, store_all_pairs
-from adaam.estimators.fitting import store
+from adaam.estimators.candidate_metric import candidate_metric, unfitted_metric
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.estimators.prepared import PreparedMetric, as_they_are
+from adaam.estimators.phases import FitPhases
 from adaam.partition import HEADS, View
-from adaam.prepare import PREPARATIONS
+from adaam.planning import plan
 from adaam.selection import (
+    Choice,
     ClusterCount,
     Contender,
     FittedCandidate,
@@ -22,76 +22,80 @@ from adaam.selection import (
     candidates,
     count_clusters,
     fitted_candidates,
-    paper_neighbors,
     random_rows,
     search,
 )
 
-# Above so many distinct rows the family is tried on a sample of them.
+# Above so many distinct rows the search looks at a sample of them.
 SEARCH_ROWS = 10_000
+# Where all pairs of rows are too many, so many are partitioned along their links, and the others take the cluster of
+# their nearest ones.
+PARTITION_ROWS = 20_000
 # Starts of k-means that tell what a metric is worth: partitions of one metric differ less than metrics do. The chosen
 # partition is then made with as many as the caller wants.
 SEARCH_STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
+class Task:
+    """What a clusterer was told."""
+
+    n_clusters: int
+    heads: Sequence[str]
+    n_init: int
+    seed: int
+    engine: Engine
+
+    @property
+    def n_starts(self) -> int:
+        """Starts of k-means in the search."""
+        return min(self.n_init, SEARCH_STARTS)
+
+
+@dataclass(frozen=True, slots=True)
 class Chosen:
-    """A fitted metric and the partition of the distinct rows in it."""
+    """A fitted metric, and the partition in it of distinct rows: of all, or of so many that the others can follow."""
 
     metric: LinearMetric
     head: str
-    labels: IntVector
+    rows: Tall
     weights: FloatVector
+    labels: IntVector
     selection: Selection
 
 
-def choose(
-    X: Tall, weights: Column, n_clusters: int, heads: Sequence[str], *, n_init: int, seed: int, engine: Engine
-) -> Chosen:
+def is_sampled(n_rows: int) -> bool:
+    """Whether the search looks at a sample of so many rows, and the chosen metric is then fitted on all."""
+    return n_rows > SEARCH_ROWS
+
+
+def choose(X: Tall, weights: Column, task: Task, phase: FitPhases) -> Chosen:
     """Try the family on distinct rows, or on a sample of many, and fit the chosen metric on all."""
-    n = X.shape[0]
-    wanted = candidates(X, weights, engine)
-    tried, tried_weights = (X, weights) if n <= SEARCH_ROWS else random_rows(X, weights, SEARCH_ROWS, seed)
-    fitted = fitted_candidates(wanted, tried, tried_weights, n_clusters, engine)
-    n_starts = min(n_init, SEARCH_STARTS)
-    choice = search(map(_contender, fitted), heads, n_clusters, n_starts=n_starts, seed=seed)
-    outcome = choice.outcome
-    source: FittedCandidate = outcome.contender.source
-    if n > SEARCH_ROWS:
-        (source,) = fitted_candidates([source.candidate], X, weights, n_clusters, engine)
-    labels = outcome.labels
-    if n > SEARCH_ROWS or n_init > n_starts:
-        labels = HEADS[outcome.head].labels(source.view, n_clusters, n_init, seed)
-    metric = _metric(source, X, n_clusters, engine)
-    return Chosen(metric, outcome.head, labels, source.view.weights, choice.selection)
+    wanted = candidates(X, weights, task.engine)
+    tried = _some(X, weights, SEARCH_ROWS, task.seed)
+    fitted = fitted_candidates(wanted, *tried, task.n_clusters, task.engine)
+    with phase("search", len(wanted)) as steps:
+        choice = search(_told(fitted, steps), task.heads, task.n_clusters, n_starts=task.n_starts, seed=task.seed)
+    source: FittedCandidate = choice.outcome.contender.source
+    if not is_sampled(X.shape[0]):
+        return _partitioned(candidate_metric(source, X, task.n_clusters), choice, X, weights, task)
+    with phase("all rows"):
+        metric = unfitted_metric(source, task.n_clusters)
+        metric.fit(X, sample_weight=None if isinstance(weights, float) else weights)
+        return _partitioned(metric, choice, X, weights, task)
 
 
-def given_metric(
-    metric: LinearMetric,
-    X: Tall,
-    weights: Column,
-    n_clusters: int,
-    heads: Sequence[str],
-    *,
-    n_init: int,
-    seed: int,
-    engine: Engine,
-) -> Chosen:
+def given_metric(metric: LinearMetric, X: Tall, weights: Column, task: Task) -> Chosen:
     """Partition distinct rows in one metric, by the head that modularity prefers."""
-    on_host = np.array(spread(engine.to_host(weights), X.shape[0]))
-    view = View(metric._map().apply(X, engine), on_host, engine)
+    view = _view(metric, *_some(X, weights, SEARCH_ROWS, task.seed), task.engine)
     contender = Contender("as given", type(metric).__name__, learned=False, view=view)
-    n_starts = n_init if len(heads) == 1 else min(n_init, SEARCH_STARTS)
-    choice = search([contender], heads, n_clusters, n_starts=n_starts, seed=seed)
-    labels = choice.outcome.labels
-    if n_init > n_starts:
-        labels = HEADS[choice.outcome.head].labels(view, n_clusters, n_init, seed)
-    return Chosen(metric, choice.outcome.head, labels, on_host, choice.selection)
+    choice = search([contender], task.heads, task.n_clusters, n_starts=task.n_starts, seed=task.seed)
+    return _partitioned(metric, choice, X, weights, task)
 
 
 def counted_clusters(X: Tall, weights: Column, engine: Engine, seed: int) -> ClusterCount:
     """Estimate the number of clusters from the graph of the prepared rows, or of a sample of them."""
-    tried, tried_weights = (X, weights) if X.shape[0] <= SEARCH_ROWS else random_rows(X, weights, SEARCH_ROWS, seed)
+    tried, tried_weights = _some(X, weights, SEARCH_ROWS, seed)
     wanted = [candidate for candidate in candidates(tried, tried_weights, engine) if candidate.width == 0]
     counts = [
         count_clusters(fitted.view.links, np.asarray(engine.to_host(fitted.view.Z)), fitted.view.weights, seed)
@@ -100,28 +104,34 @@ def counted_clusters(X: Tall, weights: Column, engine: Engine, seed: int) -> Clu
     return max(counts, key=lambda count: count.modularities.max())
 
 
-def _contender(fitted: FittedCandidate) -> Contender:
-    candidate = fitted.candidate
-    return Contender(candidate.preparation, candidate.name, candidate.width > 0, fitted.view, fitted)
+def _partitioned(metric: LinearMetric, choice: Choice, X: Tall, weights: Column, task: Task) -> Chosen:
+    """Partition all rows by the chosen head; along links, as many as all pairs are affordable of."""
+    outcome = choice.outcome
+    head, view, labels = outcome.head, outcome.contender.view, outcome.labels
+    rows = X
+    if is_sampled(X.shape[0]):
+        affordable = plan(X.shape[0], metric.n_components_, task.n_clusters, engine=task.engine).exact
+        if head != "k-means" and not affordable:
+            rows, weights = _some(X, weights, PARTITION_ROWS, task.seed)
+        view = _view(metric, rows, weights, task.engine)
+    if view is not outcome.contender.view or task.n_init > task.n_starts:
+        labels = HEADS[head].labels(view, task.n_clusters, task.n_init, task.seed)
+    return Chosen(metric, head, rows, view.weights, labels, choice.selection)
 
 
-def _metric(fitted: FittedCandidate, X: Tall, n_clusters: int, engine: Engine) -> LinearMetric:
-    """Wrap what a candidate learned as the estimator that would have learned it."""
-    candidate, preparation = fitted.candidate, PREPARATIONS[fitted.candidate.preparation]
-    metric: LinearMetric
-    if fitted.projection is None or fitted.learned is None:
-        metric = PreparedMetric(preparation, engine=engine)
-        store(metric, fitted.prepared, as_they_are(fitted.prepared, fitted.sample), fitted.sample, X)
-    else:
-        metric = AdaAM(
-            n_clusters,
-            n_components=len(fitted.projection.components),
-            preparation=preparation,
-            affinity=candidate.affinity,
-            engine=engine,
-        )
-        store(metric, fitted.prepared, fitted.projection, fitted.sample, X)
-        store_all_pairs(metric, fitted.learned, paper_neighbors(fitted.sample.size, n_clusters), X)
-    metric.preparation_ = preparation
-    metric.n_features_in_ = int(X.shape[1])
-    return metric
+def _some(X: Tall, weights: Column, at_most: int, seed: int) -> tuple[Tall, Column]:
+    """Return the rows, or a sample of more than so many."""
+    return (X, weights) if X.shape[0] <= at_most else random_rows(X, weights, at_most, seed)
+
+
+def _view(metric: LinearMetric, X: Tall, weights: Column, engine: Engine) -> View:
+    on_host = np.array(spread(engine.to_host(weights), X.shape[0]))
+    return View(metric._map().apply(X, engine), on_host, engine)
+
+
+def _told(fitted: Iterator[FittedCandidate], steps: FitPhases) -> Iterator[Contender]:
+    """Tell of each candidate once it is learned."""
+    for found in fitted:
+        candidate = found.candidate
+        steps.step(f"candidate {candidate.preparation}: {candidate.name}")
+        yield Contender(candidate.preparation, candidate.name, candidate.width > 0, found.view, found)

@@ -14,14 +14,15 @@ from adaam._checks import check_whole, check_word
 from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam.array_api import in_kind
 from adaam.engines import Engine, resolve_engine
-from adaam.estimators.choosing import Chosen, choose, counted_clusters, given_metric
+from adaam.estimators.choosing import Chosen, Task, choose, counted_clusters, given_metric, is_sampled
 from adaam.estimators.fitting import row_weights
 from adaam.estimators.linear_metric import LinearMetric
+from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
 from adaam.estimators.voting import voted_labels
 from adaam.partition.heads import HEADS, LINKS_PER_ROW
 
 
-class AdaAMClustering(ClusterMixin, LinearMetric):
+class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
     """Cluster rows in the metric that suits them, chosen without labels.
 
     A small family of linear metrics is tried: the rows as they are, under one or two preparations, and AdaAM maps of
@@ -46,6 +47,9 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         Seed of the starts. The default makes results the same from run to run.
     engine : {"auto", "cpu", "gpu"} or engine, default="auto"
         Where the work is done; a given learner brings its own.
+    verbose : int, default=0
+        1 tells of each phase and of each metric that was tried, with its seconds, through the logger "adaam", or on
+        standard error where that has no handler. Without it the same is logged at level DEBUG.
 
     Attributes
     ----------
@@ -58,14 +62,14 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
     n_clusters_ : int
         Number of clusters.
     cluster_centers_ : ndarray of shape (n_clusters_, n_components_)
-        Mean of each cluster in the learned space.
+        Mean of each cluster in the learned space, over the rows that were partitioned.
     inertia_ : float
-        Sum of squared distances to the cluster's centre, weighted.
+        Sum of their squared distances to the cluster's centre, weighted.
     metric_ : LinearMetric
         The metric that was chosen, fitted.
-    embedding_ : ndarray of shape (n_distinct, n_components_)
-        Distinct training rows in the metric, and in `embedding_labels_` their clusters: new rows take the cluster of
-        their nearest ones. Both are None for k-means, where the centres are enough.
+    embedding_ : ndarray of shape (n_partitioned, n_components_)
+        Distinct training rows that were partitioned, in the metric, and in `embedding_labels_` their clusters: new
+        rows take the cluster of their nearest ones. Both are None for k-means, where the centres are enough.
     components_, covariance_, eigenvalues_, mean_, n_components_, preparation_, engine_
         Those of `metric_`, so that `transform` and the metric work as on the metric itself.
     n_features_in_ : int
@@ -76,7 +80,9 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
     Notes
     -----
     A fit sees a multiset, as `AdaAM` does. Above 10,000 distinct rows the family is tried on that many, drawn at
-    random, and the chosen metric and head are applied to all rows.
+    random, and the chosen metric and head are applied to all rows. Where `adaam.plan` finds all pairs too many, the
+    metric is learned from row blocks, as by `AdaAM`, a graph head partitions 20,000 rows, drawn at random, and the
+    others take the cluster of their nearest ones, as new rows do: the cost grows with the number of rows alone.
 
     Examples
     --------
@@ -99,6 +105,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         n_init: int = 10,
         random_state: Any = 0,
         engine: str | Engine = "auto",
+        verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.learner = learner
@@ -106,7 +113,9 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         self.n_init = n_init
         self.random_state = random_state
         self.engine = engine
+        self.verbose = verbose
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, neighbors: Any = None) -> Self:
         """Choose a metric and cluster the rows in it.
 
@@ -129,28 +138,45 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         n_init = check_whole("n_init", self.n_init)
         heads = tuple(HEADS) if check_word("head", self.head, ("auto", *HEADS)) == "auto" else (self.head,)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        if self.learner is None and neighbors is not None:
+            raise ValueError("neighbors belong to one metric; pass learner=AdaAM(n_clusters) with them.")
         engine = self._engine()
         X = self._rows(X, reset=True)
-        rows, weights = engine.distinct(engine.asarray(X), row_weights(sample_weight, X.shape[0], engine))
-        count = None
-        if self.n_clusters == "auto":
-            count = counted_clusters(rows, weights, engine, seed)
-            n_clusters = count.n_clusters
-        else:
-            n_clusters = check_clusters(self.n_clusters, X.shape[0], rows.shape[0])
+        with fit_phases(self, self._n_phases(X.shape[0]), X) as phase:
+            with phase("distinct rows"):
+                rows, weights = engine.distinct(engine.asarray(X), row_weights(sample_weight, X.shape[0], engine))
+            count = None
+            if self.n_clusters == "auto":
+                with phase("number of clusters"):
+                    count = counted_clusters(rows, weights, engine, seed)
+                n_clusters = count.n_clusters
+            else:
+                n_clusters = check_clusters(self.n_clusters, X.shape[0], rows.shape[0])
 
-        if self.learner is None:
-            if neighbors is not None:
-                raise ValueError("neighbors belong to one metric; pass learner=AdaAM(n_clusters) with them.")
-            chosen = choose(rows, weights, n_clusters, heads, n_init=n_init, seed=seed, engine=engine)
-        else:
-            given = {"sample_weight": sample_weight, "neighbors": neighbors}
-            given = {name: value for name, value in given.items() if value is not None}
-            metric = clone(self.learner).fit(X, **given)
-            chosen = given_metric(metric, rows, weights, n_clusters, heads, n_init=n_init, seed=seed, engine=engine)
-        self._store(chosen, X, rows)
-        self.selection_ = chosen.selection.with_count(count)
+            task = Task(n_clusters, heads, n_init, seed, engine)
+            if self.learner is None:
+                chosen = choose(rows, weights, task, phase)
+            else:
+                metric = self._learned(X, sample_weight, neighbors, phase)
+                with phase("partition"):
+                    chosen = given_metric(metric, rows, weights, task)
+            with phase("labels"):
+                self._store(chosen, X)
+            self.selection_ = chosen.selection.with_count(count)
         return self
+
+    def _n_phases(self, n_rows: int) -> int:
+        """Phases of a fit, at most: distinct rows and labels, and what is between."""
+        between = 2 if self.learner is not None or is_sampled(n_rows) else 1
+        return 2 + between + (self.n_clusters == "auto")
+
+    def _learned(self, X: Tall, sample_weight: Any, neighbors: Any, phase: FitPhases) -> LinearMetric:
+        """Fit the given learner."""
+        given = {"sample_weight": sample_weight, "neighbors": neighbors}
+        metric: LinearMetric = clone(self.learner)
+        with phase.of_learner("metric", metric):
+            metric.fit(X, **{name: value for name, value in given.items() if value is not None})
+        return metric
 
     @in_kind
     def predict(self, X: Any) -> IntVector:
@@ -179,13 +205,13 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
             return engine.nearest(Z, self.cluster_centers_)
         return voted_labels(engine.to_host(Z), self.embedding_, self.embedding_labels_, LINKS_PER_ROW)
 
-    def _store(self, chosen: Chosen, X: Tall, rows: Tall) -> None:
+    def _store(self, chosen: Chosen, X: Tall) -> None:
         """Keep the metric, the partition, and what tells the cluster of new rows."""
         self.metric_ = chosen.metric
         for name in _SHARED:
             setattr(self, name, getattr(chosen.metric, name))
         engine = self._engine()
-        Z = np.asarray(engine.to_host(self._map().apply(rows, engine)))
+        Z = np.asarray(engine.to_host(self._map().apply(chosen.rows, engine)))
         labels = numbered(chosen.labels, chosen.weights, Z)
         self.head_ = chosen.head
         self.n_clusters_ = int(labels.max()) + 1
@@ -193,9 +219,9 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         by_center = chosen.head == "k-means"
         self.embedding_ = None if by_center else Z
         self.embedding_labels_ = None if by_center else labels
-        if rows.shape[0] == X.shape[0]:
+        if chosen.rows.shape[0] == X.shape[0]:
             self.labels_ = labels
-        else:  # equal rows were merged, or rows of weight zero left out
+        else:  # equal rows were merged, rows of weight zero left out, or some of very many partitioned
             self.labels_ = self._predicted(self._map().apply(X, engine), engine)
 
     def _engine(self) -> Engine:

@@ -99,6 +99,21 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         distances: FloatVector = ((Z[::2] - Z[1::2]) ** 2).sum(axis=1) ** 0.5
         return distances
 
+    def pair_score(self, pairs: Any) -> FloatVector:
+        """Likeness within each pair: minus the learned distance, so that larger is more alike.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features)
+            Pairs of rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_pairs,)
+            Minus `pair_distance`.
+        """
+        return -self.pair_distance(pairs)
+
     def get_metric(self) -> Mahalanobis:
         """Return the learned distance as a function of two vectors, for estimators that take a `metric`."""
         check_is_fitted(self)

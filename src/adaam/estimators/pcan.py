@@ -40,7 +40,7 @@ class PCAN(CallbackSupportMixin, ClusterMixin, LinearMetric):
         Graphs built at most.
     preparation : {"center", "unit", "linear"} or Preparation, default="center"
         How rows are prepared. "center" removes nothing but directions in which the rows do not vary.
-    engine : {"auto", "cpu"} or engine, default="auto"
+    engine : {"auto", "cpu", "gpu"} or engine, default="auto"
         Where the work is done.
     verbose : int, default=0
         1 tells of each iteration (number, penalty, pieces, seconds) through the logger "adaam", or on standard

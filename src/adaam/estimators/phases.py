@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, TypeVar
 
-from adaam.progress import LOGGER, teller
+from adaam.progress import LOGGER, Teller, teller
 
 __all__ = ["CallbackSupportMixin", "FitPhases", "fit_phases", "with_callbacks"]
 
@@ -33,26 +33,55 @@ class FitPhases:
     def __init__(self, model: Any, context: Any) -> None:
         self._model = model
         self._context = context
+        self._tell = _timed(model.verbose)
 
     @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        """Run one phase: logged with its time, and a task to callbacks."""
-        model = self._model
-        with _told(f"{type(model).__name__} {name}", model.verbose):
-            if self._context is None:
-                yield
+    def __call__(self, name: str, n_steps: int = 0) -> Iterator["FitPhases"]:
+        """Run one phase of at most so many steps: logged with its time, and a task to callbacks."""
+        with self._told(name), self._task(name, n_steps) as task:
+            yield FitPhases(self._model, task)
+
+    @contextmanager
+    def of_learner(self, name: str, learner: Any) -> Iterator[None]:
+        """Run the fit of another model as one phase, whose own phases callbacks then see."""
+        with self._told(name):
+            if self._context is None or not hasattr(learner, "set_callbacks"):
+                with self._task(name, 0):
+                    yield
                 return
             task = self._context.subcontext(task_name=name)
-            task.call_on_fit_task_begin(estimator=model)
-            yield
-            task.call_on_fit_task_end(estimator=model)
+            with task.propagate_callback_context(learner):
+                task.call_on_fit_task_begin(estimator=self._model)
+                yield
+            task.call_on_fit_task_end(estimator=self._model)
+
+    def step(self, name: str) -> None:
+        """Tell the log and callbacks of one more step, just done."""
+        self._tell(f"{type(self._model).__name__} {name}")
+        self.tick(name)
 
     def tick(self, name: str) -> None:
         """Tell callbacks of one more step, just done, which tells the log by itself."""
-        if self._context is not None:
-            task = self._context.subcontext(task_name=name)
-            task.call_on_fit_task_begin(estimator=self._model)
-            task.call_on_fit_task_end(estimator=self._model)
+        with self._task(name, 0):
+            pass
+
+    @contextmanager
+    def _told(self, name: str) -> Iterator[None]:
+        text = f"{type(self._model).__name__} {name}"
+        LOGGER.debug("%s ...", text)
+        tell = _timed(self._model.verbose)
+        yield
+        tell(text)
+
+    @contextmanager
+    def _task(self, name: str, n_steps: int) -> Iterator[Any]:
+        if self._context is None:
+            yield None
+            return
+        task = self._context.subcontext(task_name=name, max_subtasks=n_steps)
+        task.call_on_fit_task_begin(estimator=self._model)
+        yield task
+        task.call_on_fit_task_end(estimator=self._model)
 
 
 @contextmanager
@@ -72,13 +101,16 @@ def fit_phases(model: Any, n_phases: int, X: Any) -> Iterator[FitPhases]:
     context.call_on_fit_task_end(estimator=model, X=X, reconstruction_attributes=dict)
 
 
-@contextmanager
-def _told(text: str, verbose: int) -> Iterator[None]:
-    """Tell what ran and for how long: with `verbose` as `teller` does, else at level DEBUG, beginnings there always."""
-    LOGGER.debug("%s ...", text)
-    start, tell = perf_counter(), teller(verbose)
-    yield
+def _timed(verbose: int) -> Teller:
+    """Tell what ran and for how long: with `verbose` as `teller` does, else at level DEBUG."""
     if verbose:
-        tell(text)
-    else:
-        LOGGER.debug("%s (%.1f s)", text, perf_counter() - start)
+        return teller(verbose)
+    last = perf_counter()
+
+    def tell(text: str) -> None:
+        nonlocal last
+        now = perf_counter()
+        LOGGER.debug("%s (%.1f s)", text, now - last)
+        last = now
+
+    return tell
