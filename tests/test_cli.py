@@ -124,7 +124,7 @@ def damaged(folder):
         ("broken.npz", "cannot be read as .npz"),
         ("broken.parquet", "cannot be read as .parquet"),
         ("objects.npy", "cannot be read as .npy"),
-        ("words.npy", "not a table"),
+        ("words.npy", "not numbers"),
         ("cube.npy", "not a table"),
         ("nan.npy", "NaN"),
         ("two.npz", "the rows must be named X"),

@@ -12,6 +12,7 @@ import numpy as np
 from adaam._typing import FloatMatrix
 from adaam.cli.tables import Table, TableError, check_ending, read_labels, read_table, write_labels, write_rows
 from adaam.estimators import AdaAM, AdaAMClustering
+from adaam.estimators.stored_rows import is_large
 from adaam.files import atomic_file
 from adaam.large import RowBlocks
 from adaam.planning import plan
@@ -23,12 +24,15 @@ from adaam.storage import load, save
 def cluster(arguments: Namespace) -> None:
     """Cluster the rows of a file and write a label for each."""
     check_targets(arguments.output, arguments.plot)
-    table = rows_of(arguments.rows)
-    classes = read_labels(arguments.truth) if arguments.truth else table.classes
-    if classes is not None and len(classes) != len(table.X):
-        raise TableError(f"{arguments.truth}: holds {len(classes)} classes for {len(table.X)} rows.")
     model = clusterer(arguments)
-    labels = model.fit_predict(table.X)
+    rows, known, image_shape = rows_to_cluster(arguments.rows)
+    if arguments.plot and isinstance(rows, RowSource):
+        raise TableError(f"{arguments.rows}: is too large to draw. Leave --plot out, or draw a part of the rows.")
+    classes = read_labels(arguments.truth) if arguments.truth else known
+    n_rows = rows.n_rows if isinstance(rows, RowSource) else len(rows)
+    if classes is not None and len(classes) != n_rows:
+        raise TableError(f"{arguments.truth}: holds {len(classes)} classes for {n_rows} rows.")
+    labels = model.fit_predict(rows)
 
     say(str(model.selection_))
     sizes = ", ".join(str(size) for size in np.bincount(labels))
@@ -45,9 +49,7 @@ def cluster(arguments: Namespace) -> None:
     if arguments.plot:
         from adaam.report.figures import draw_clusters
 
-        draw_clusters(
-            table.X, model.transform(table.X), labels, model.cluster_centers_, table.image_shape, arguments.plot
-        )
+        draw_clusters(rows, model.transform(rows), labels, model.cluster_centers_, image_shape, arguments.plot)
         say(f"wrote {arguments.plot}")
     if arguments.output:
         write_labels(arguments.output, labels)
@@ -140,11 +142,25 @@ def learner(arguments: Namespace) -> AdaAM:
     )
 
 
+def rows_to_cluster(source: str) -> tuple[Any, Any, tuple[int, int] | None]:
+    """Return rows, their classes where known, and the shape of their images; rows too large to load stay a source."""
+    if can_be_opened(source):
+        rows = open_rows(source)
+        if is_large(rows):
+            return rows, None, None
+    table = rows_of(source)
+    return table.X, table.classes, table.image_shape
+
+
+def can_be_opened(source: str) -> bool:
+    """Whether rows of this kind can be read block by block."""
+    return Path(source).is_dir() or Path(source).suffix.lower() in (".npy", ".parquet", ".zarr")
+
+
 def source_of(source: str) -> RowSource:
     """Open rows without reading them where their kind allows."""
-    path = Path(source)
-    if path.is_dir() or path.suffix.lower() in (".npy", ".parquet", ".zarr"):
-        return open_rows(path)
+    if can_be_opened(source):
+        return open_rows(source)
     table = rows_of(source)
     return ArrayRows(table.X, source, table.names)
 

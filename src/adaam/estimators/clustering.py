@@ -18,8 +18,10 @@ from adaam.estimators.choosing import Chosen, Task, choose, counted_clusters, gi
 from adaam.estimators.fitting import row_weights
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
+from adaam.estimators.stored_rows import is_large, rows_at_hand
 from adaam.estimators.voting import voted_labels
 from adaam.partition.heads import HEADS, LINKS_PER_ROW
+from adaam.rows import as_rows, checked_blocks
 
 
 class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
@@ -121,8 +123,10 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to cluster.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
+            Rows to cluster. Of memory maps, Zarr arrays and what `adaam.rows.open_rows` opens, a random GiB is kept
+            where they take more; all rows are then labelled block by block. They are read twice, and once more to
+            count rows whose number is not known.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -141,6 +145,9 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         if self.learner is None and neighbors is not None:
             raise ValueError("neighbors belong to one metric; pass learner=AdaAM(n_clusters) with them.")
         engine = self._engine()
+        source = as_rows(X)
+        if source is not None:
+            X, sample_weight = rows_at_hand(source, sample_weight, seed, self.verbose)
         X = self._rows(X, reset=True)
         with fit_phases(self, self._n_phases(X.shape[0]), X) as phase:
             with phase("distinct rows"):
@@ -162,6 +169,10 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
                     chosen = given_metric(metric, rows, weights, task)
             with phase("labels"):
                 self._store(chosen, X)
+                if source is not None:
+                    self._take_features(source, reset=True)
+                if source is not None and is_large(source):
+                    self.labels_ = self.predict(source)
             self.selection_ = chosen.selection.with_count(count)
         return self
 
@@ -187,8 +198,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to assign.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
+            Rows to assign; those of a source are read block by block.
 
         Returns
         -------
@@ -197,6 +208,11 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         """
         check_is_fitted(self)
         engine = self._engine()
+        source = as_rows(X)
+        if source is not None:
+            self._take_features(source, reset=False)
+            blocks = (engine.asarray(block) for _, block in checked_blocks(source))
+            return np.concatenate([self._predicted(self._map().apply(block, engine), engine) for block in blocks])
         labels = self._predicted(self._map().apply(self._rows(X, reset=False), engine), engine)
         return cast(IntVector, engine.like(labels, X))
 

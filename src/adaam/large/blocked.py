@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from adaam._typing import Column, FloatVector, IntVector, Tall
+from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Tall
 from adaam.engines import Engine
 from adaam.engines.columns import at, spread
 from adaam.large.deal import Deal
@@ -67,6 +67,15 @@ def dealt_source(
     source: RowSource, weights: FloatVector | None, deal: Deal, prepared: LinearMap, engine: Engine, tell: Teller
 ) -> BlockedRows:
     """Read a source once more and keep the rows that take part, in their own type, block after block."""
+    X, kept_weights = taken_rows(source, weights, deal, tell)
+    row_weights = 1.0 if kept_weights is None else engine.column(kept_weights)
+    return BlockedRows(X, row_weights, None, deal, prepared, engine)
+
+
+def taken_rows(
+    source: RowSource, weights: FloatVector | None, deal: Deal, tell: Teller
+) -> tuple[FloatMatrix, FloatVector | None]:
+    """Read a source and keep the rows that take part, with their weights, in the order of the deal."""
     X = np.empty((deal.n_used, source.n_features), source.dtype)
     kept_weights = None if weights is None else np.ones(deal.n_used)
     n_seen = n_present = 0
@@ -87,5 +96,4 @@ def dealt_source(
             f"{source.label}: gave another number of rows at the second pass. A function of row blocks must return a "
             "new iterator over the same rows at each call, and a file must not change while it is read."
         )
-    row_weights = 1.0 if kept_weights is None else engine.column(kept_weights)
-    return BlockedRows(X, row_weights, None, deal, prepared, engine)
+    return X, kept_weights
