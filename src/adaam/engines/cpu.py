@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.columns import beside, spread, total
 from adaam.engines.cut import Pairs, exact_cut
 from adaam.engines.equal_rows import distinct
+from adaam.engines.kernels import compiled_kernels
 from adaam.engines.nearest import nearest_others
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import neighborhoods, tie_tolerance
@@ -37,9 +39,14 @@ class CPUEngine:
     ----------
     tile_bytes : int, default=32 MiB
         Memory for the temporaries of one thread. Smaller means slower and leaner; results agree to rounding.
+    kernels : {"auto", "numba", "numpy"}, default="auto"
+        What runs the passes over all pairs: kernels that numba compiles on first use (`pip install adaam[fast]`), or
+        NumPy and SciPy. "auto" is numba where it is installed and there are thousands of rows; results agree to
+        rounding.
     """
 
     tile_bytes: int = 1 << 25
+    kernels: str = "auto"
     name: str = "cpu"
 
     def accepts(self, X: Any) -> bool:
@@ -193,11 +200,12 @@ class CPUEngine:
     def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
         """Return the t-th largest magnitude of PP', counted with multiplicity."""
         n = P.shape[0]
-        return exact_cut(Pairs(P, spread(weights, n), spread(diagonal, n), self._tile_rows()), t)
+        return exact_cut(Pairs(P, spread(weights, n), spread(diagonal, n), self._tile_rows(), self._kernels(n)), t)
 
     def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, FloatVector]:
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
-        return pruned_gram(P, threshold, X, spread(weights, P.shape[0]), self._tile_rows())
+        n = P.shape[0]
+        return pruned_gram(P, threshold, X, spread(weights, n), self._tile_rows(), self._kernels(n))
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia.
@@ -221,6 +229,9 @@ class CPUEngine:
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
         """Index of the nearest centre of each row, the first one on a tie."""
         return np.asarray(pairwise_distances_argmin(Z, centers))
+
+    def _kernels(self, n_rows: int) -> ModuleType | None:
+        return compiled_kernels(self.kernels, n_rows)
 
     def _tile_rows(self) -> int:
         """Rows and columns of a tile within the budget, in steps of 64 for aligned products."""

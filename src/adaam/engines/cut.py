@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector
 from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.kernels import screened
 from adaam.engines.tiles import upper_tiles
 
 MAX_SAMPLED = 1 << 20  # pairs looked at to guess the first bracket, at most
@@ -23,6 +25,7 @@ class Pairs:
     weights: FloatVector
     diagonal: FloatVector
     tile_rows: int
+    kernels: ModuleType | None = None  # compiled ones, for factors in float64
 
     def squares(self) -> FloatVector:
         """Diagonal entries of PP'."""
@@ -109,6 +112,18 @@ def tallies(pairs: Pairs, low: float, tally: Callable[[FloatVector, FloatVector]
     yield from ordered_map(row_tally, row_blocks(len(pairs.P), pairs.tile_rows))
 
 
+def value_tallies(
+    pairs: Pairs, low: float, high: float, tally: Callable[[FloatVector, FloatVector], Tally]
+) -> Iterator[Tally]:
+    """Pass over all entries as `tallies` does, by compiled kernels where the pairs have them."""
+    if pairs.kernels is None or pairs.P.dtype != np.float64:
+        yield from tallies(pairs, low, tally)
+        return
+    yield tally(pairs.squares(), pairs.diagonal)
+    for part in screened.tallies(pairs.P, pairs.weights, low, high, pairs.kernels):
+        yield Tally(*part)
+
+
 def count_values(pairs: Pairs, low: float, high: float) -> Tally | None:
     """Count all entries against [low, high], value by value; None when it holds too many distinct ones to keep."""
 
@@ -117,7 +132,7 @@ def count_values(pairs: Pairs, low: float, high: float) -> Tally | None:
         return Tally(float(counts[values > high].sum()), values[inside], counts[inside])
 
     parts: list[Tally] = []
-    for part in tallies(pairs, low, tally):
+    for part in value_tallies(pairs, low, high, tally):
         parts.append(part)
         if sum(len(part.values) for part in parts) > MAX_DISTINCT:
             parts = [merged(parts)]
