@@ -145,7 +145,7 @@ class CPUEngine:
         rounding error.
         """
         if rows is None and X.shape[0] >= MANY_ROWS:
-            found = nearest_others(X, n_neighbors, self._tile_rows())
+            found = nearest_others(X, n_neighbors, self._tile_rows(), self._kernels(X.shape[0]))
             if found is not None:
                 return found
         queries = X if rows is None else X[rows]

@@ -44,15 +44,17 @@ def _add_rows(values: FloatVector, places: IntVector, n_found: int, X: FloatMatr
             far = (a4 * X[j4, k] + a5 * X[j5, k]) + (a6 * X[j6, k] + a7 * X[j7, k])
             out[i, k] += near + far
         q += 8
-    while q + 2 <= n_found:
-        a0, a1, j0, j1 = values[q], values[q + 1], places[q], places[q + 1]
+    while q + 3 <= n_found:
+        a0, a1, a2 = values[q], values[q + 1], values[q + 2]
+        j0, j1, j2 = places[q], places[q + 1], places[q + 2]
         for k in range(d):
-            out[i, k] += a0 * X[j0, k] + a1 * X[j1, k]
-        q += 2
-    if q < n_found:
+            out[i, k] += (a0 * X[j0, k] + a1 * X[j1, k]) + a2 * X[j2, k]
+        q += 3
+    while q < n_found:
         a0, j0 = values[q], places[q]
         for k in range(d):
             out[i, k] += a0 * X[j0, k]
+        q += 1
 
 
 @compiled
