@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.columns import beside, spread, total
+from adaam.engines.columns import at, beside, spread, total
 from adaam.engines.cut import Pairs, exact_cut
 from adaam.engines.equal_rows import distinct
 from adaam.engines.kernels import compiled_kernels
@@ -26,6 +26,9 @@ from adaam.linalg import eigh
 
 # A tile, its magnitudes, its mask and the positions of the survivors: about four times the tile in float64.
 BYTES_PER_TILE_ENTRY = 32
+
+# Row blocks of this size are short enough for their temporaries to be reused by the allocator, and to stay in cache.
+BLOCK_BYTES = 1 << 22
 
 # From here on candidates in float32, each pair once, are found faster than scikit-learn's search (decision 0004).
 MANY_ROWS = 4096
@@ -89,6 +92,8 @@ class CPUEngine:
         """Return the sum over rows of weight * a b', in float64."""
 
         def part(rows: slice) -> FloatMatrix:
+            if A is B and not issparse(A):
+                return _weighted_gram(_float64(A[rows]), at(weights, rows))
             return np.asarray((_float64(A[rows]) * beside(weights, rows)).T @ _float64(B[rows]))
 
         return np.asarray(sum(ordered_map(part, self._blocks(A, B.shape[1]))))
@@ -101,7 +106,10 @@ class CPUEngine:
             if issparse(X):
                 block = X[rows].astype(np.float64).multiply(beside(scale, rows) * root).tocsr()
                 return np.asarray((block.T @ block).toarray())
-            block = (_float64(X[rows]) * beside(scale, rows) - mean) * root
+            block = _float64(X[rows]) * beside(scale, rows)
+            block -= mean
+            if not isinstance(weights, float) or weights != 1.0:
+                block *= root
             return np.asarray(block.T @ block)
 
         sums = np.asarray(sum(ordered_map(part, self._blocks(X))))
@@ -131,7 +139,7 @@ class CPUEngine:
             if issparse(X):
                 out[rows] = (X[rows] @ components.T) * beside(scale, rows) - offset
             else:
-                out[rows] = (X[rows] * beside(scale, rows) - mean) @ components.T
+                np.matmul(_moved(X[rows], beside(scale, rows), mean), components.T, out=out[rows])
 
         for _ in ordered_map(fill, self._blocks(X)):
             pass
@@ -239,7 +247,7 @@ class CPUEngine:
 
     def _blocks(self, X: Tall, extra_columns: int = 0) -> list[slice]:
         """Row blocks whose float64 copy, with `extra_columns` beside it, stays within the budget."""
-        rows = self.tile_bytes // (8 * max(1, X.shape[1] + extra_columns))
+        rows = min(self.tile_bytes, BLOCK_BYTES) // (8 * max(1, X.shape[1] + extra_columns))
         return row_blocks(X.shape[0], max(16, rows))
 
 
@@ -248,6 +256,30 @@ def _others(indices: IntMatrix, rows: IntVector) -> IntMatrix:
     kept = indices != rows[:, None]
     kept[kept.all(axis=1), -1] = False
     return np.asarray(indices[kept].reshape(len(rows), -1))
+
+
+def _weighted_gram(block: FloatMatrix, weights: Any) -> FloatMatrix:
+    """Sum over rows of weight * x x'; a matrix times itself turned over takes half the time of another product."""
+    if isinstance(weights, float):
+        return np.asarray(block.T @ block) * weights
+    root = block * np.sqrt(np.abs(weights))[:, None]
+    negative = np.flatnonzero(weights < 0)
+    gram = np.asarray(root.T @ root)
+    if len(negative):
+        away = root[negative]
+        gram -= 2.0 * (away.T @ away)
+    return gram
+
+
+def _moved(block: FloatMatrix, scale: Any, mean: FloatVector) -> FloatMatrix:
+    """Return scale * x - mean for each row."""
+    if isinstance(scale, float) and scale == 1.0 and not mean.any():
+        return block
+    moved = block * scale
+    if moved.dtype != np.result_type(moved, mean):
+        return np.asarray(moved - mean)
+    moved -= mean
+    return np.asarray(moved)
 
 
 def _row_norms(block: Tall) -> FloatVector:
