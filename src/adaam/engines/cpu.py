@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from sklearn.neighbors import NearestNeighbors
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.columns import beside, spread, total
+from adaam.engines.columns import at, beside, spread, total
 from adaam.engines.cut import Pairs, exact_cut
 from adaam.engines.equal_rows import distinct
+from adaam.engines.kernels import compiled_kernels
 from adaam.engines.nearest import nearest_others
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import neighborhoods, tie_tolerance
@@ -24,6 +26,9 @@ from adaam.linalg import eigh
 
 # A tile, its magnitudes, its mask and the positions of the survivors: about four times the tile in float64.
 BYTES_PER_TILE_ENTRY = 32
+
+# Row blocks of this size are short enough for their temporaries to be reused by the allocator, and to stay in cache.
+BLOCK_BYTES = 1 << 22
 
 # From here on candidates in float32, each pair once, are found faster than scikit-learn's search (decision 0004).
 MANY_ROWS = 4096
@@ -37,9 +42,14 @@ class CPUEngine:
     ----------
     tile_bytes : int, default=32 MiB
         Memory for the temporaries of one thread. Smaller means slower and leaner; results agree to rounding.
+    kernels : {"auto", "numba", "numpy"}, default="auto"
+        What runs the passes over all pairs: kernels that numba compiles on first use (`pip install adaam[fast]`), or
+        NumPy and SciPy. "auto" is numba where it is installed and there are thousands of rows; results agree to
+        rounding.
     """
 
     tile_bytes: int = 1 << 25
+    kernels: str = "auto"
     name: str = "cpu"
 
     def accepts(self, X: Any) -> bool:
@@ -82,6 +92,8 @@ class CPUEngine:
         """Return the sum over rows of weight * a b', in float64."""
 
         def part(rows: slice) -> FloatMatrix:
+            if A is B and not issparse(A):
+                return _weighted_gram(_float64(A[rows]), at(weights, rows))
             return np.asarray((_float64(A[rows]) * beside(weights, rows)).T @ _float64(B[rows]))
 
         return np.asarray(sum(ordered_map(part, self._blocks(A, B.shape[1]))))
@@ -94,7 +106,10 @@ class CPUEngine:
             if issparse(X):
                 block = X[rows].astype(np.float64).multiply(beside(scale, rows) * root).tocsr()
                 return np.asarray((block.T @ block).toarray())
-            block = (_float64(X[rows]) * beside(scale, rows) - mean) * root
+            block = _float64(X[rows]) * beside(scale, rows)
+            block -= mean
+            if not isinstance(weights, float) or weights != 1.0:
+                block *= root
             return np.asarray(block.T @ block)
 
         sums = np.asarray(sum(ordered_map(part, self._blocks(X))))
@@ -124,7 +139,7 @@ class CPUEngine:
             if issparse(X):
                 out[rows] = (X[rows] @ components.T) * beside(scale, rows) - offset
             else:
-                out[rows] = (X[rows] * beside(scale, rows) - mean) @ components.T
+                np.matmul(_moved(X[rows], beside(scale, rows), mean), components.T, out=out[rows])
 
         for _ in ordered_map(fill, self._blocks(X)):
             pass
@@ -138,7 +153,7 @@ class CPUEngine:
         rounding error.
         """
         if rows is None and X.shape[0] >= MANY_ROWS:
-            found = nearest_others(X, n_neighbors, self._tile_rows())
+            found = nearest_others(X, n_neighbors, self._tile_rows(), self._kernels(X.shape[0]))
             if found is not None:
                 return found
         queries = X if rows is None else X[rows]
@@ -193,11 +208,12 @@ class CPUEngine:
     def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
         """Return the t-th largest magnitude of PP', counted with multiplicity."""
         n = P.shape[0]
-        return exact_cut(Pairs(P, spread(weights, n), spread(diagonal, n), self._tile_rows()), t)
+        return exact_cut(Pairs(P, spread(weights, n), spread(diagonal, n), self._tile_rows(), self._kernels(n)), t)
 
     def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, FloatVector]:
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
-        return pruned_gram(P, threshold, X, spread(weights, P.shape[0]), self._tile_rows())
+        n = P.shape[0]
+        return pruned_gram(P, threshold, X, spread(weights, n), self._tile_rows(), self._kernels(n))
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia.
@@ -222,13 +238,16 @@ class CPUEngine:
         """Index of the nearest centre of each row, the first one on a tie."""
         return np.asarray(pairwise_distances_argmin(Z, centers))
 
+    def _kernels(self, n_rows: int) -> ModuleType | None:
+        return compiled_kernels(self.kernels, n_rows)
+
     def _tile_rows(self) -> int:
         """Rows and columns of a tile within the budget, in steps of 64 for aligned products."""
         return max(64, int(np.sqrt(self.tile_bytes / BYTES_PER_TILE_ENTRY)) // 64 * 64)
 
     def _blocks(self, X: Tall, extra_columns: int = 0) -> list[slice]:
         """Row blocks whose float64 copy, with `extra_columns` beside it, stays within the budget."""
-        rows = self.tile_bytes // (8 * max(1, X.shape[1] + extra_columns))
+        rows = min(self.tile_bytes, BLOCK_BYTES) // (8 * max(1, X.shape[1] + extra_columns))
         return row_blocks(X.shape[0], max(16, rows))
 
 
@@ -237,6 +256,30 @@ def _others(indices: IntMatrix, rows: IntVector) -> IntMatrix:
     kept = indices != rows[:, None]
     kept[kept.all(axis=1), -1] = False
     return np.asarray(indices[kept].reshape(len(rows), -1))
+
+
+def _weighted_gram(block: FloatMatrix, weights: Any) -> FloatMatrix:
+    """Sum over rows of weight * x x'; a matrix times itself turned over takes half the time of another product."""
+    if isinstance(weights, float):
+        return np.asarray(block.T @ block) * weights
+    root = block * np.sqrt(np.abs(weights))[:, None]
+    negative = np.flatnonzero(weights < 0)
+    gram = np.asarray(root.T @ root)
+    if len(negative):
+        away = root[negative]
+        gram -= 2.0 * (away.T @ away)
+    return gram
+
+
+def _moved(block: FloatMatrix, scale: Any, mean: FloatVector) -> FloatMatrix:
+    """Return scale * x - mean for each row."""
+    if isinstance(scale, float) and scale == 1.0 and not mean.any():
+        return block
+    moved = block * scale
+    if moved.dtype != np.result_type(moved, mean):
+        return np.asarray(moved - mean)
+    moved -= mean
+    return np.asarray(moved)
 
 
 def _row_norms(block: Tall) -> FloatVector:

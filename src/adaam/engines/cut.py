@@ -2,17 +2,20 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 
-from adaam._typing import FloatMatrix, FloatVector
+from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.kernels import screened
 from adaam.engines.tiles import upper_tiles
 
-MAX_SAMPLED = 1 << 20  # pairs looked at to guess the first bracket, at most
+MAX_SAMPLED = 1 << 22  # pairs looked at to guess the first bracket, at most
 MIN_ROWS = 256  # fewer rows have so few pairs that all of them are kept
 MAX_DISTINCT = 1 << 22  # distinct magnitudes a pass may keep; a fuller bracket is narrowed by bins first
 N_BINS = 1 << 12
+MANY_VALUES = 1 << 16  # from here on sorting by bins first is faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,7 @@ class Pairs:
     weights: FloatVector
     diagonal: FloatVector
     tile_rows: int
+    kernels: ModuleType | None = None  # compiled ones, for factors in float64
 
     def squares(self) -> FloatVector:
         """Diagonal entries of PP'."""
@@ -48,23 +52,42 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Multiplicity above a bracket, and value by value (ascending) inside it."""
+    """Multiplicity above a bracket, and value by value inside it."""
 
     above: float
     values: FloatVector
     counts: FloatVector
 
-    def reaching(self, t: float) -> int:
-        """Position of the largest value with at least `t` entries at or above it."""
-        at_or_above = self.above + np.cumsum(self.counts[::-1])[::-1]
-        return int(np.flatnonzero(at_or_above >= t)[-1])
+    def reaching(self, t: float) -> float:
+        """Return the largest value with at least `t` entries at or above it."""
+        above, values, counts = self.above, self.values, self.counts
+        if len(values) > MANY_VALUES:
+            above, values, counts = self._bin_reaching(t)
+        order = np.argsort(values)
+        at_or_above = above + np.cumsum(counts[order][::-1])[::-1]
+        return float(values[order[np.flatnonzero(at_or_above >= t)[-1]]])
+
+    def _bin_reaching(self, t: float) -> tuple[float, FloatVector, FloatVector]:
+        """Leave only the values of one bin among many of equal width, and add to `above` those of higher bins."""
+        low, high = float(self.values.min()), float(self.values.max())
+        bins = ((self.values - low) * ((N_BINS - 1) / max(high - low, np.finfo(np.float64).tiny))).astype(np.intp)
+        at_or_above = np.append(self.above + np.cumsum(np.bincount(bins, self.counts, N_BINS)[::-1])[::-1], self.above)
+        chosen = int(np.flatnonzero(at_or_above >= t)[-1])
+        inside = bins == chosen
+        return float(at_or_above[chosen + 1]), self.values[inside], self.counts[inside]
+
+
+def joined(parts: list[Tally]) -> Tally:
+    """Put tallies of different entries together."""
+    values, counts = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "counts"))
+    return Tally(sum(part.above for part in parts), values, counts)
 
 
 def merged(parts: list[Tally]) -> Tally:
-    """Add up tallies; equal values share one entry."""
-    values, where = np.unique(np.concatenate([part.values for part in parts]), return_inverse=True)
-    counts = np.bincount(where, np.concatenate([part.counts for part in parts]), len(values))
-    return Tally(sum(part.above for part in parts), values, counts)
+    """Put tallies together; equal values share one entry."""
+    every = joined(parts)
+    values, where = np.unique(every.values, return_inverse=True)
+    return Tally(every.above, values, np.bincount(where, every.counts, len(values)))
 
 
 def exact_cut(pairs: Pairs, t: float) -> float:
@@ -89,11 +112,11 @@ def exact_cut(pairs: Pairs, t: float) -> float:
             low, high = floor, float(np.nextafter(low, -np.inf))
             ceiling = high
         elif kept is not None:
-            return float(kept.values[kept.reaching(t)])
+            return kept.reaching(t)
         else:
             # Two bins wide, so that rounding of the edges cannot push the answer out.
             step = (high - low) / N_BINS
-            low = float(tally.values[tally.reaching(t)])
+            low = tally.reaching(t)
             high = min(high, low + 2 * step)
             floor, ceiling = low, high
 
@@ -109,6 +132,18 @@ def tallies(pairs: Pairs, low: float, tally: Callable[[FloatVector, FloatVector]
     yield from ordered_map(row_tally, row_blocks(len(pairs.P), pairs.tile_rows))
 
 
+def value_tallies(
+    pairs: Pairs, low: float, high: float, tally: Callable[[FloatVector, FloatVector], Tally]
+) -> Iterator[Tally]:
+    """Pass over all entries as `tallies` does, by compiled kernels where the pairs have them."""
+    if pairs.kernels is None or pairs.P.dtype != np.float64:
+        yield from tallies(pairs, low, tally)
+        return
+    yield tally(pairs.squares(), pairs.diagonal)
+    for part in screened.tallies(pairs.P, pairs.weights, low, high, pairs.kernels):
+        yield Tally(*part)
+
+
 def count_values(pairs: Pairs, low: float, high: float) -> Tally | None:
     """Count all entries against [low, high], value by value; None when it holds too many distinct ones to keep."""
 
@@ -117,13 +152,13 @@ def count_values(pairs: Pairs, low: float, high: float) -> Tally | None:
         return Tally(float(counts[values > high].sum()), values[inside], counts[inside])
 
     parts: list[Tally] = []
-    for part in tallies(pairs, low, tally):
+    for part in value_tallies(pairs, low, high, tally):
         parts.append(part)
         if sum(len(part.values) for part in parts) > MAX_DISTINCT:
             parts = [merged(parts)]
             if len(parts[0].values) > MAX_DISTINCT // 2:
                 return None
-    return merged(parts)
+    return joined(parts)
 
 
 def count_bins(pairs: Pairs, low: float, high: float) -> Tally:
@@ -146,19 +181,27 @@ def guess_bracket(pairs: Pairs, t: float) -> tuple[float, float]:
     n_sampled = min(MAX_SAMPLED, n * n // 512 + 4096)
     row = rng.integers(n, size=n_sampled)
     column = (row + rng.integers(1, n, size=n_sampled)) % n
-    values = np.concatenate(
-        [
-            np.abs(np.einsum("ij,ij->i", pairs.P[row[part]], pairs.P[column[part]]))
-            for part in row_blocks(n_sampled, 1 << 16)
-        ]
-    )
+
+    def magnitudes(part: slice) -> FloatVector:
+        return np.abs(np.einsum("ij,ij->i", pairs.P[row[part]], pairs.P[column[part]]))
+
+    values = np.concatenate([*ordered_map(magnitudes, row_blocks(n_sampled, 1 << 16)), pairs.squares()])
     shares = pairs.weights[row] * pairs.weights[column]
     total = pairs.off_diagonal_weight()
-    values = np.concatenate([values, pairs.squares()])
     counts = np.concatenate([shares * (total / shares.sum()), pairs.diagonal])
-    order = np.argsort(values)[::-1]
-    reached = np.cumsum(counts[order])
     slack = 4.0 * total * np.sqrt(max(t / total, 1.0 / n_sampled) / n_sampled)
+    # Only the largest are put in order, unless few of them hold nearly all the weight.
+    n_top = min(len(values), int(2.0 * len(values) * (t + slack) / total) + 64)
+    order = _largest(values, n_top)
+    if counts[order].sum() < t + slack:
+        order = _largest(values, len(values))
+    reached = np.cumsum(counts[order])
     first, last = np.searchsorted(reached, [t - slack, t + slack])
     bracket = values[order[np.clip([last, first], 0, len(order) - 1)]]
     return float(bracket[0]), float(bracket[1])
+
+
+def _largest(values: FloatVector, n_top: int) -> IntVector:
+    """Positions of the largest values, largest first."""
+    top = np.arange(len(values)) if n_top == len(values) else np.argpartition(values, -n_top)[-n_top:]
+    return np.asarray(top[np.argsort(values[top])[::-1]])

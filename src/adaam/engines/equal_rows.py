@@ -1,4 +1,4 @@
-"""Equal rows on the host, found by hashing."""
+"""Equal rows on the host, found by hashing: by a quick one of all rows, and a sure one where that one repeats."""
 
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -6,8 +6,11 @@ from hashlib import blake2b
 import numpy as np
 from scipy.sparse import issparse
 
-from adaam._typing import Column, IntVector, Tall
+from adaam._typing import Column, FloatMatrix, IntVector, Tall
+from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.columns import spread
+
+BLOCK_BYTES = 1 << 21
 
 
 def distinct(X: Tall, weights: Column) -> tuple[Tall, Column]:
@@ -23,9 +26,35 @@ def first_equal(X: Tall) -> IntVector:
     """Index of the first row equal to each row."""
     first_seen: dict[bytes, int] = {}
     owner = np.arange(X.shape[0])
-    for i, row in enumerate(_row_bytes(X)):
+    suspects = owner if issparse(X) else _repeated(_quick_hashes(X))
+    for i, row in zip(suspects, _row_bytes(X[suspects]), strict=True):
         owner[i] = first_seen.setdefault(blake2b(row, digest_size=16).digest(), i)
     return owner
+
+
+def _repeated(hashes: IntVector) -> IntVector:
+    """Positions of values that occur more than once, ascending."""
+    order = np.argsort(hashes, kind="stable")
+    equal = hashes[order[1:]] == hashes[order[:-1]]
+    return np.sort(order[np.append(equal, False) | np.insert(equal, 0, False)])
+
+
+def _quick_hashes(X: FloatMatrix) -> IntVector:
+    """One number a row: a sum modulo 2^64, so that equal rows have the same one in whatever order it is summed."""
+    n, d = X.shape
+    bits = np.uint64 if X.dtype.itemsize == 8 else np.uint32
+    factors = np.random.default_rng(0).integers(1, 2**63, size=d, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+
+    def hashes(rows: slice) -> IntVector:
+        words = (X[rows] + 0.0).view(bits).astype(np.uint64, copy=False)  # adding zero turns -0.0 into 0.0
+        # Whole numbers have zeros for low bits, which a product would keep.
+        words ^= words >> np.uint64(29)
+        words *= factors
+        return np.asarray(words.sum(axis=1))
+
+    if d == 0:
+        return np.zeros(n, np.uint64)
+    return np.concatenate(list(ordered_map(hashes, row_blocks(n, max(16, BLOCK_BYTES // (8 * d))))))
 
 
 def _row_bytes(X: Tall) -> Iterator[bytes | memoryview]:

@@ -1,10 +1,13 @@
 """Exact nearest neighbours on the CPU: candidates by float32 tiles, each pair once, ranked in float64."""
 
+from types import ModuleType
+
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.kernels import neighbors
 
 FIRST_COLUMNS = 1024  # rows looked at for a first bound on the distance of the k-th neighbour
 COLUMN_SHARE = 8  # the second look is at this part of all rows
@@ -39,13 +42,18 @@ class Narrow:
         return len(self.right)
 
 
-def nearest_others(X: FloatMatrix, k: int, tile_rows: int) -> tuple[IntMatrix, FloatMatrix] | None:
+def nearest_others(
+    X: FloatMatrix, k: int, tile_rows: int, kernels: ModuleType | None = None
+) -> tuple[IntMatrix, FloatMatrix] | None:
     """Indices and distances of the k nearest others of each row, nearest first; None where float32 is too coarse.
 
     A bound on the k-th distance of each row comes from a part of the rows. One pass over all pairs then keeps those
     within the bound of either of their rows, error of float32 included, so no neighbour is missed; what is kept is
-    measured again from differences in the precision of X.
+    measured again from differences in the precision of X. Compiled kernels make better bounds and measure fewer pairs;
+    the answer is the same.
     """
+    if kernels is not None and X.flags.c_contiguous and 4 * k < min(len(X), 4 * neighbors.MAX_NEIGHBORS):
+        return neighbors.nearest_others(X, k, kernels)
     narrow = Narrow(X)
     bounds = _bounds(narrow, k, tile_rows)
     found = _candidates(narrow, bounds, k, tile_rows)

@@ -4,12 +4,14 @@ No tile outlives its turn, and each pair of row blocks is multiplied once: entry
 """
 
 from collections.abc import Iterator
+from types import ModuleType
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from adaam._typing import FloatMatrix, FloatVector
 from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.kernels import screened
 
 # Above this share of survivors a dense product of the tile is faster than a sparse one (decision 0004).
 DENSE_SHARE = 0.125
@@ -37,10 +39,20 @@ def prune(tile: FloatMatrix, threshold: float) -> csr_array | FloatMatrix:
 
 
 def pruned_gram(
-    P: FloatMatrix, threshold: float, X: FloatMatrix, weights: FloatVector, tile_rows: int
+    P: FloatMatrix,
+    threshold: float,
+    X: FloatMatrix,
+    weights: FloatVector,
+    tile_rows: int,
+    kernels: ModuleType | None = None,
 ) -> tuple[FloatMatrix, FloatVector]:
-    """X'WSWX and WSw over the off-diagonal entries of PP' of magnitude at least `threshold`."""
+    """X'WSWX and WSw over the off-diagonal entries of PP' of magnitude at least `threshold`.
+
+    Compiled kernels take rows in float64; `tile_rows` is for NumPy's tiles.
+    """
     n, d = X.shape
+    if kernels is not None and X.dtype == np.float64 and X.flags.c_contiguous:
+        return screened.pruned_gram(P, threshold, X, weights, kernels)
     uniform = bool(np.all(weights == 1.0))
     v = weights.astype(X.dtype)
 

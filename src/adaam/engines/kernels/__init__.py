@@ -1,0 +1,36 @@
+"""Compiled kernels for the passes over all pairs: optional, found at run time, and NumPy in their place without them."""
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+from adaam._checks import check_word
+
+# Below so many rows NumPy is done before numba is even imported.
+MANY_ROWS = 4096
+
+
+def compiled_kernels(choice: str, n_rows: int) -> ModuleType | None:
+    """Return the module of compiled kernels, or None where NumPy is to do the work.
+
+    Parameters
+    ----------
+    choice : {"auto", "numba", "numpy"}
+        "auto" means numba where it is installed and there are many rows.
+    n_rows : int
+        Rows of the work at hand.
+    """
+    check_word("kernels", choice, ("auto", "numba", "numpy"))
+    if choice == "numpy" or (choice == "auto" and (n_rows < MANY_ROWS or not _installed())):
+        return None
+    if choice == "numba" and not _installed():
+        raise ImportError(
+            'kernels="numba" needs numba, which is not installed. Install it with: pip install adaam[fast]'
+        )
+    return import_module("adaam.engines.kernels.compiled")
+
+
+@cache
+def _installed() -> bool:
+    return find_spec("numba") is not None

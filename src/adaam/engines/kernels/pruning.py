@@ -1,0 +1,141 @@
+"""One sweep over a tile of PP', touching only what survives.
+
+Rows are indexed in place: taking a view of one costs more than what is done with it.
+"""
+
+import numpy as np
+
+from adaam._typing import FloatMatrix, FloatVector, IntVector
+from adaam.engines.kernels.compiling import compiled
+
+
+@compiled
+def _above(row: FloatVector, low: float, start: int, places: IntVector) -> int:
+    """Positions from `start` on of magnitudes >= low; no branch, since which ones survive cannot be predicted."""
+    n_found = 0
+    right = row[start:]
+    for j in range(len(right)):
+        places[n_found] = start + j
+        n_found += abs(right[j]) >= low
+    return n_found
+
+
+@compiled
+def _product(P: FloatMatrix, i: int, Q: FloatMatrix, j: int) -> float:
+    """Inner product of two rows in the order of their entries: the same bits in every tile."""
+    total = 0.0
+    for k in range(P.shape[1]):
+        total += P[i, k] * Q[j, k]
+    return total
+
+
+@compiled
+def _add_rows(values: FloatVector, places: IntVector, n_found: int, X: FloatMatrix, out: FloatMatrix, i: int) -> None:
+    """Add value * row of each survivor to row i; eight at a time, so that it is read and written once for them all."""
+    d = X.shape[1]
+    q = 0
+    while q + 8 <= n_found:
+        a0, a1, a2, a3 = values[q], values[q + 1], values[q + 2], values[q + 3]
+        a4, a5, a6, a7 = values[q + 4], values[q + 5], values[q + 6], values[q + 7]
+        j0, j1, j2, j3 = places[q], places[q + 1], places[q + 2], places[q + 3]
+        j4, j5, j6, j7 = places[q + 4], places[q + 5], places[q + 6], places[q + 7]
+        for k in range(d):
+            near = (a0 * X[j0, k] + a1 * X[j1, k]) + (a2 * X[j2, k] + a3 * X[j3, k])
+            far = (a4 * X[j4, k] + a5 * X[j5, k]) + (a6 * X[j6, k] + a7 * X[j7, k])
+            out[i, k] += near + far
+        q += 8
+    while q + 3 <= n_found:
+        a0, a1, a2 = values[q], values[q + 1], values[q + 2]
+        j0, j1, j2 = places[q], places[q + 1], places[q + 2]
+        for k in range(d):
+            out[i, k] += (a0 * X[j0, k] + a1 * X[j1, k]) + a2 * X[j2, k]
+        q += 3
+    while q < n_found:
+        a0, j0 = values[q], places[q]
+        for k in range(d):
+            out[i, k] += a0 * X[j0, k]
+        q += 1
+
+
+@compiled
+def add_survivors(
+    tile: FloatMatrix,
+    low: float,
+    threshold: float,
+    on_diagonal: bool,
+    P_rows: FloatMatrix,
+    P_columns: FloatMatrix,
+    X_columns: FloatMatrix,
+    row_weights: FloatVector,
+    column_weights: FloatVector,
+    product: FloatMatrix,
+    row_sums: FloatVector,
+    column_sums: FloatVector,
+) -> None:
+    """Add a tile's part of SWX and Sw: entries whose exact magnitude is at least `threshold`, right of the diagonal.
+
+    `tile` holds the entries in float32, in units in which nothing below `low` can reach the threshold; what does not
+    fall below it is computed again from its two rows.
+    """
+    n_rows, n_columns = tile.shape
+    places = np.empty(n_columns + 1, np.int32)
+    values = np.empty(n_columns + 1, np.float64)
+    for i in range(n_rows):
+        n_near = _above(tile[i], low, i + 1 if on_diagonal else 0, places)
+        n_found = 0
+        total = 0.0
+        for q in range(n_near):
+            j = places[q]
+            entry = _product(P_rows, i, P_columns, j)
+            if abs(entry) >= threshold:
+                weighted = entry * column_weights[j]
+                places[n_found] = j
+                values[n_found] = weighted
+                n_found += 1
+                total += weighted
+                column_sums[j] += entry * row_weights[i]
+        row_sums[i] += total
+        _add_rows(values, places, n_found, X_columns, product, i)
+
+
+@compiled
+def tally_tile(
+    tile: FloatMatrix,
+    near: tuple[float, float],
+    bracket: tuple[float, float],
+    on_diagonal: bool,
+    P_rows: FloatMatrix,
+    P_columns: FloatMatrix,
+    row_weights: FloatVector,
+    column_weights: FloatVector,
+    values: FloatVector,
+    counts: FloatVector,
+) -> tuple[float, int]:
+    """Weight of the entries above a bracket, and how many inside it were written to `values` and `counts`.
+
+    Entries of `tile` at or above near[0] may reach the bracket, those above near[1] are above it for certain; what lies
+    between is computed again from its two rows. Each pair counts for both its directions.
+    """
+    low, high = bracket
+    n_rows, n_columns = tile.shape
+    places = np.empty(n_columns + 1, np.int32)
+    above = 0.0
+    n_inside = 0
+    for i in range(n_rows):
+        row = tile[i]
+        n_near = _above(row, near[0], i + 1 if on_diagonal else 0, places)
+        reached = 0.0
+        for q in range(n_near):
+            j = places[q]
+            if abs(row[j]) > near[1]:
+                reached += column_weights[j]
+                continue
+            entry = abs(_product(P_rows, i, P_columns, j))
+            if entry > high:
+                reached += column_weights[j]
+            elif entry >= low and entry > 0.0:
+                values[n_inside] = entry
+                counts[n_inside] = 2.0 * row_weights[i] * column_weights[j]
+                n_inside += 1
+        above += 2.0 * row_weights[i] * reached
+    return above, n_inside

@@ -1,0 +1,183 @@
+"""Loops of the search for nearest neighbours: lists kept sorted, pairs proven too far by their first columns.
+
+Rows are indexed in place: taking a view of one costs more than what is done with it. Counters start at zero wherever a
+loop is to run in vectors, since only then no index can be negative.
+"""
+
+import numpy as np
+
+from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam.engines.kernels.compiling import compiled, compiled_in_lanes
+
+STEP = 64  # columns after which a distance that is too large already is given up; a fixed number runs in vectors
+
+
+@compiled
+def _insert(indices: IntVector, distances: FloatVector, j: int, distance: float) -> None:
+    """Put j into a list sorted by distance, whose last one falls out; nothing changes where it is there already."""
+    for other in indices:
+        if other == j:
+            return
+    place = len(indices) - 1
+    while place > 0 and distances[place - 1] > distance:
+        indices[place] = indices[place - 1]
+        distances[place] = distances[place - 1]
+        place -= 1
+    indices[place] = j
+    distances[place] = distance
+
+
+@compiled_in_lanes
+def _rest(
+    X: FloatMatrix, i: int, Y: FloatMatrix, j: int, n_leading: int, so_far: np.float32, limit: np.float32
+) -> np.float32:
+    """Squared distance of two rows from what their leading steps gave; given up early where it passes the limit."""
+    total = so_far
+    for step in range(n_leading, X.shape[1]):
+        if total > limit:
+            break
+        part = np.float32(0.0)
+        for k in range(STEP):
+            difference = X[i, step, k] - Y[j, step, k]
+            part += difference * difference
+        total += part
+    return total
+
+
+@compiled
+def keep_nearest(tile: FloatMatrix, members: IntVector, indices: IntMatrix, distances: FloatMatrix) -> None:
+    """Nearest others of each member within a leaf, from its squared distances, into the lists of the members."""
+    for i in range(len(members)):
+        own_indices, own_distances = indices[members[i]], distances[members[i]]
+        row = tile[i]
+        for j in range(len(members)):
+            if row[j] < own_distances[-1] and j != i:
+                _insert(own_indices, own_distances, members[j], row[j])
+
+
+@compiled
+def _near(
+    row: FloatVector, start: int, bound: float, bounds: FloatVector, marks: IntVector, places: IntVector
+) -> int:
+    """Positions from `start` on whose entry lies within the row's bound or its own.
+
+    Entries are marked in vectors, a byte each; eight marks are then passed over at once where there is none.
+    """
+    entries, limits = row[start:], bounds[start:]
+    for q in range(len(entries)):
+        marks[q] = (entries[q] <= bound) | (entries[q] <= limits[q])
+    words = marks.view(np.uint64)
+    n_words = len(entries) // 8
+    n_found = 0
+    for word in range(n_words):
+        if words[word]:
+            for q in range(8 * word, 8 * word + 8):
+                places[n_found] = start + q
+                n_found += marks[q]
+    for q in range(8 * n_words, len(entries)):
+        places[n_found] = start + q
+        n_found += marks[q]
+    return n_found
+
+
+@compiled
+def within_bounds(
+    tile: FloatMatrix,
+    on_diagonal: bool,
+    first: tuple[int, int],
+    n_leading: int,
+    X_rows: FloatMatrix,
+    X_columns: FloatMatrix,
+    row_rest: FloatVector,
+    column_rest: FloatVector,
+    row_bounds: FloatVector,
+    column_bounds: FloatVector,
+    rows: IntVector,
+    columns: IntVector,
+    distances: FloatVector,
+) -> int:
+    """Write the pairs of a tile that lie within the bound of their first row, both directions; return their number.
+
+    `tile` holds squared distances of `n_leading` steps of columns and of the lengths of the rest, which are no larger
+    than the whole; the rest is added where they leave it open. Rows come as (rows, steps, columns of a step).
+    """
+    n_rows, n_columns = tile.shape
+    places = np.empty(n_columns + 1, np.int32)
+    marks = np.empty((n_columns + 7) // 8 * 8, np.uint8)
+    n_found = 0
+    for i in range(n_rows):
+        row = tile[i]
+        bound = row_bounds[i]
+        n_near = _near(row, i + 1 if on_diagonal else 0, bound, column_bounds, marks, places)
+        for q in range(n_near):
+            j = places[q]
+            apart = row_rest[i] - column_rest[j]
+            limit = max(bound, column_bounds[j])
+            distance = _rest(X_rows, i, X_columns, j, n_leading, row[j] - apart * apart, limit)
+            if distance <= bound:
+                rows[n_found] = first[0] + i
+                columns[n_found] = first[1] + j
+                distances[n_found] = distance
+                n_found += 1
+            if distance <= column_bounds[j]:
+                rows[n_found] = first[1] + j
+                columns[n_found] = first[0] + i
+                distances[n_found] = distance
+                n_found += 1
+    return n_found
+
+
+@compiled_in_lanes
+def _squared_distance(X: FloatMatrix, i: int, j: int) -> float:
+    total = 0.0
+    for k in range(X.shape[1]):
+        difference = X[i, k] - X[j, k]
+        total += difference * difference
+    return total
+
+
+@compiled
+def rank(
+    X: FloatMatrix,
+    start: int,
+    stop: int,
+    starts: IntVector,
+    candidates: IntVector,
+    near: FloatVector,
+    error: float,
+    indices: IntMatrix,
+    distances: FloatMatrix,
+) -> None:
+    """Nearest candidates of each row by distances made again from differences, the lower index first on a tie."""
+    k = indices.shape[1]
+    nearest = np.empty(k, np.float32)
+    for i in range(start, stop):
+        nearest[:] = np.inf
+        for q in range(starts[i], starts[i + 1]):
+            value = near[q]
+            if value < nearest[-1]:
+                place = k - 1
+                while place > 0 and nearest[place - 1] > value:
+                    nearest[place] = nearest[place - 1]
+                    place -= 1
+                nearest[place] = value
+        limit = nearest[-1] + 2.0 * error
+        found, lengths = indices[i], distances[i]
+        for q in range(starts[i], starts[i + 1]):
+            if near[q] > limit:
+                continue
+            j = candidates[q]
+            value = _squared_distance(X, i, j)
+            place = k - 1
+            if value > lengths[place] or (value == lengths[place] and j > found[place]):
+                continue
+            while place > 0 and (
+                lengths[place - 1] > value or (lengths[place - 1] == value and found[place - 1] > j)
+            ):
+                lengths[place] = lengths[place - 1]
+                found[place] = found[place - 1]
+                place -= 1
+            lengths[place] = value
+            found[place] = j
+        for place in range(k):
+            lengths[place] = np.sqrt(lengths[place])
