@@ -45,11 +45,13 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
+    "within_subsection_order": "gallery_order.ReadingOrder",
     "ignore_pattern": r"own_affinity\.py",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,  # its page loads scripts from elsewhere
     "image_srcset": ["2x"],
 }
 
@@ -67,7 +69,7 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
     "footer_start": ["copyright"],
     "footer_end": [],
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "peers": []},
 }
 html_sidebars = {"index": [], "peers": []}
 

@@ -21,7 +21,8 @@ print(model.selection_)
 # %%
 # On the left, what each trial is worth; trials close to the chosen one that also agree with it (last column above) say
 # that the answer does not hang on the choice. On the right, the number of clusters: where the product is highest,
-# within the band that resamples of the rows give. More than ten are found, since digits are written in more than ten ways.
+# within the band that resamples of the rows give. More than ten are found, since digits are written
+# in more than ten ways.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 SelectionDisplay.from_estimator(model, ax=left)

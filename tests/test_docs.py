@@ -87,3 +87,13 @@ def test_recipes_for_vector_search_give_the_learned_distance(library, monkeypatc
     shared = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(indices, exact, strict=True)])
     assert shared > (0.99 if library == "faiss" else 0.9)
     sys.modules.pop(f"index_{library}", None)
+
+
+def test_every_gallery_example_has_its_place_and_ends_in_a_figure(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    order = __import__("gallery_order").ORDER
+    examples = sorted((ROOT / "examples").glob("plot_*.py"))
+    assert sorted(order) == [path.name for path in examples]
+    for path in examples:
+        assert path.read_text().rstrip().endswith("plt.show()"), path.name
+    sys.modules.pop("gallery_order", None)

@@ -1,6 +1,7 @@
 """What is written about a release in several places agrees."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -47,8 +48,29 @@ def test_the_lowest_versions_tested_are_the_lowest_allowed():
             assert pinned[name].startswith(floor), name
 
 
+WORKFLOWS = (".github/workflows/ci.yml", ".github/workflows/release.yml")
+
+
 def test_workflows_run_the_scripts_that_are_run_at_home():
-    for script in re.findall(r"bash (\.ci/\w+)", text_of(".github/workflows/ci.yml") + text_of(".ci/run")):
-        assert (ROOT / script).exists(), script
-    for step in ("docs", "release", "lowest"):
+    told = "".join(map(text_of, WORKFLOWS))
+    for script in re.findall(r"bash (\.ci/\w+)", told + text_of(".ci/run")):
+        subprocess.run(["bash", "-n", ROOT / script], check=True)
+    for step in ("docs", "release", "newcomer", "recipes", "lowest"):
         assert f"bash .ci/{step}" in text_of(".ci/run")
+    # Nothing else is run there but the README's test command, in its short form on machines made for one job.
+    own = {'python -m pip install -e ".[test]"', "python -m pytest -n auto", "python3 -m venv --without-pip .venv"}
+    steps = re.findall(r"- run: (.+)", told)
+    assert steps
+    assert {step for step in steps if not step.startswith("bash .ci/")} <= own
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_actions_are_pinned_to_a_commit_and_keep_no_credentials(name):
+    told = text_of(name)
+    used = re.findall(r"uses: (\S+)(.*)", told)
+    assert used
+    for action, comment in used:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), action
+        assert re.fullmatch(r"  # v[\d.]+", comment), "the version it stands for"
+    assert told.count("actions/checkout@") == told.count("persist-credentials: false")
+    assert "permissions:\n  contents: read" in told

@@ -17,10 +17,11 @@ def read_peers():
 
 
 def cell(text):
-    """Inline Markdown of the data as HTML: code and bold; marks of evidence small."""
+    """Inline Markdown of the data as HTML: code, bold and italics; marks of evidence small."""
     safe = html.escape(text)
     safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", safe)
     safe = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", safe)
+    safe = re.sub(r"(?<![\w*])\*([^*]+)\*(?![\w*])", r"<em>\1</em>", safe)
     return MARK.sub(lambda found: f"<sup>{found.group(0).replace('[', '').replace(']', ' ').strip()}</sup>", safe)
 
 

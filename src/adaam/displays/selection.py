@@ -65,7 +65,7 @@ class SelectionDisplay(KeptDisplay):
         self.bars_ = ax.barh(places, [trial.modularity for trial in trials], **style)
         ax.set_yticks(places, [f"{trial.head}, {trial.metric} ({trial.preparation})" for trial in trials])
         ax.invert_yaxis()
-        ax.set(xlabel="modularity on its own graph (chosen in another colour)")
+        ax.set(xlabel="modularity on its own graph")
         return self
 
 
