@@ -9,9 +9,11 @@ generators. Each is run as it is and on random shares of its rows. Labels only s
 import argparse
 import json
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn import datasets
 from sklearn.cluster import HDBSCAN
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +22,7 @@ from sklearn.utils import check_random_state
 
 from adaam import AdaAM, AdaAMClustering, DisconnectedGraphWarning
 from adaam.engines import CPUEngine
-from adaam.estimators.choosing import SEARCH_ROWS, _contender, counted_clusters
+from adaam.estimators.choosing import SEARCH_ROWS, counted_clusters
 from adaam.partition import HEADS
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 from adaam.selection import candidates, fitted_candidates, random_rows
@@ -75,7 +77,9 @@ def scores(y, labels):
 
 
 def run(name, X, y, seed, share):
-    """Yield a record of what was chosen, what could have been, and what others find."""
+    """Return a record of what was chosen, what could have been, and what others find."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    warnings.simplefilter("ignore", DisconnectedGraphWarning)
     rng = np.random.default_rng(seed)
     if share < 1:
         rows = np.sort(rng.choice(len(X), int(share * len(X)), replace=False))
@@ -90,13 +94,13 @@ def run(name, X, y, seed, share):
     if model is not None and distinct and len(X) <= SEARCH_ROWS:
         # The same search again, with the labels of every trial at hand.
         for fitted in fitted_candidates(candidates(rows, weights, ENGINE), rows, weights, n_clusters, ENGINE):
-            contender = _contender(fitted)
+            candidate = fitted.candidate
             for head in HEADS:
-                if head == "k-means" and contender.learned:
+                if head == "k-means" and candidate.width:
                     continue
-                labels = HEADS[head].labels(contender.view, n_clusters, 10, seed)
+                labels = HEADS[head].labels(fitted.view, n_clusters, 10, seed)
                 trials.append(
-                    {"preparation": contender.preparation, "metric": contender.name, "head": head} | scores(y, labels)
+                    {"preparation": candidate.preparation, "metric": candidate.name, "head": head} | scores(y, labels)
                 )
     record = {
         "set": name,
@@ -185,14 +189,13 @@ def table(records):
 
 
 def main():
-    import warnings
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", help="folder with the paper's sets")
     parser.add_argument("--more", help="folder with other .npz files")
     parser.add_argument("--sets", nargs="*", help="only these")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--shares", type=float, nargs="*", default=[1.0, 0.7])
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", default="benchmarks/selection/results")
     arguments = parser.parse_args()
     sets = embedded() | generated()
@@ -203,21 +206,22 @@ def main():
     path = out / "selection.jsonl"
     records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     done = {(record["set"], record["seed"], record["share"]) for record in records}
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    warnings.simplefilter("ignore", DisconnectedGraphWarning)
+    wanted = [
+        (name, np.asarray(X, dtype=float), np.asarray(y), seed, share)
+        for name, (X, y) in sets.items()
+        for share in arguments.shares
+        for seed in range(arguments.seeds)
+        if (name, seed, share) not in done and (not arguments.sets or name in arguments.sets)
+    ]
+    wanted.sort(key=lambda case: -len(case[1]))  # the longest first, so that none is left over at the end
     with path.open("a") as stream:
-        for name, (X, y) in sets.items():
-            if arguments.sets and name not in arguments.sets:
-                continue
-            for share in arguments.shares:
-                for seed in range(arguments.seeds):
-                    if (name, seed, share) in done:
-                        continue
-                    record = run(name, np.asarray(X, dtype=float), np.asarray(y), seed, share)
-                    records.append(record)
-                    stream.write(json.dumps(record) + "\n")
-                    stream.flush()
-                    print(name, share, seed, record.get("chosen"), record["count"], flush=True)
+        for record in Parallel(arguments.jobs, return_as="generator_unordered")(delayed(run)(*case) for case in wanted):
+            records.append(record)
+            stream.write(json.dumps(record) + "\n")
+            stream.flush()
+            print(record["set"], record["share"], record["seed"], record.get("chosen"), record["count"], flush=True)
+    order = {name: place for place, name in enumerate(sets)}
+    records.sort(key=lambda record: (order.get(record["set"], len(order)), -record["share"], record["seed"]))
     (out / "selection.md").write_text(table(records))
     print(table(records))
 
