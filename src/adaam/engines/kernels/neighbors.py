@@ -14,6 +14,8 @@ from scipy.sparse import coo_array, csr_array
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
 
+SMALLEST, LARGEST = 1e-140, 1e140  # entries whose squares neither vanish nor overflow
+BLOCK_BYTES = 1 << 22
 N_TREES = 2  # each turned another way
 LEAF_ROWS = 1024  # rows of a leaf, at most
 SPLIT_COLUMNS = 32  # columns of largest variance, by which the tree splits
@@ -31,18 +33,19 @@ class NarrowRows:
     def __init__(self, X: FloatMatrix) -> None:
         n, d = X.shape
         mean = X.mean(axis=0, dtype=np.float64)
-        blocks = row_blocks(n, 4096)
-        spread = np.asarray(sum(ordered_map(lambda rows: np.square(X[rows] - mean).sum(axis=0), blocks)))
-        order = np.argsort(-spread, kind="stable")
+        blocks = row_blocks(n, max(16, BLOCK_BYTES // (8 * d)))
+
+        def lengths(rows: slice) -> tuple[float, FloatVector]:
+            squares = np.square(X[rows] - mean)
+            return float(squares.sum(axis=1).max()), squares.sum(axis=0)
+
+        longest, spreads = zip(*ordered_map(lengths, blocks), strict=True)
+        peak = float(np.sqrt(max(longest))) or 1.0
+        order = np.argsort(-np.sum(spreads, axis=0), kind="stable")
         # Filled up with zeros to whole steps, which change no distance.
         self.steps = np.zeros((n, -(-d // STEP), STEP), np.float32)
         self.rows = self.steps.reshape(n, -1)[:, :d]
         self.squares = np.empty(n, np.float32)
-
-        def longest(rows: slice) -> float:
-            return float(np.einsum("ij,ij->i", X[rows] - mean, X[rows] - mean).max())
-
-        peak = float(np.sqrt(max(ordered_map(longest, blocks)))) or 1.0
 
         def fill(rows: slice) -> None:
             self.rows[rows] = ((X[rows] - mean) / peak)[:, order]
@@ -88,6 +91,8 @@ class Leading:
 
 def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType) -> tuple[IntMatrix, FloatMatrix] | None:
     """Indices and distances of the k nearest others of each row, nearest first; None where float32 is too coarse."""
+    if not SMALLEST < max(abs(float(X.min())), abs(float(X.max()))) < LARGEST:
+        return None
     narrow = NarrowRows(X)
     bounds = _guessed(narrow, k, kernels)[1][:, -1] + np.float32(2.0 * narrow.error)
     leading = Leading(narrow, _leading_columns(narrow, bounds))
