@@ -10,7 +10,6 @@ from adaam._typing import FloatVector, IntVector
 from adaam.engines import Graph, NeighborGraph
 from adaam.sample import Sample
 
-
 SAMPLED_FROM = 4096  # fewer rows are searched plainly
 SAMPLED_ROWS = 100  # rows whose neighbours are looked for once more
 

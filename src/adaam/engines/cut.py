@@ -183,7 +183,7 @@ def guess_bracket(pairs: Pairs, t: float) -> tuple[float, float]:
     column = (row + rng.integers(1, n, size=n_sampled)) % n
 
     def magnitudes(part: slice) -> FloatVector:
-        return np.abs(np.einsum("ij,ij->i", pairs.P[row[part]], pairs.P[column[part]]))
+        return np.asarray(np.abs(np.einsum("ij,ij->i", pairs.P[row[part]], pairs.P[column[part]])))
 
     values = np.concatenate([*ordered_map(magnitudes, row_blocks(n_sampled, 1 << 16)), pairs.squares()])
     shares = pairs.weights[row] * pairs.weights[column]

@@ -23,7 +23,7 @@ MAX_NEIGHBORS = 256  # past it lists are too long to be kept by insertion
 TILE_ROWS = 512
 STEP = 64  # columns that are measured together, as the kernels have it
 MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
-# What looking at a pair costs, in the time that one column of a product takes: being measured at all, and a column then.
+# What measuring a pair costs, in the time that one column of a product takes: to begin with, and for each column.
 MEASURED_PAIR, MEASURED_COLUMN = 600.0, 4.0
 
 
@@ -140,7 +140,7 @@ def _leading_columns(narrow: NarrowRows, bounds: FloatVector) -> int:
     n, d = narrow.rows.shape
     some, others = (np.linspace(0, n - 1, min(n, size)).astype(np.intp) for size in (128, 2048))
     limits = np.maximum(bounds[some, None], bounds[others])
-    costs = {}
+    costs: dict[int, float] = {}
     for n_leading in [*range(STEP, d, STEP), d]:
         head, rest = narrow.rows[:, :n_leading], 0.0
         a, b = head[some], head[others]
@@ -154,7 +154,7 @@ def _leading_columns(narrow: NarrowRows, bounds: FloatVector) -> int:
         lower = squares[0][:, None] + squares[1] - 2.0 * (a @ b.T) + rest
         share = float((lower <= limits).mean())
         costs[n_leading] = n_leading + 3 + share * (MEASURED_PAIR + MEASURED_COLUMN * (d - n_leading))
-    return min(costs, key=lambda n_leading: costs[n_leading])
+    return min((cost, n_leading) for n_leading, cost in costs.items())[1]
 
 
 def _candidates(
@@ -214,9 +214,7 @@ def _ranked(
     distances = np.full((n, k), np.inf)
 
     def rank(rows: slice) -> None:
-        kernels.rank(
-            X, rows.start, rows.stop, found.indptr, found.indices, found.data, error, indices, distances
-        )
+        kernels.rank(X, rows.start, rows.stop, found.indptr, found.indices, found.data, error, indices, distances)
 
     for _ in ordered_map(rank, row_blocks(n, 1024)):
         pass

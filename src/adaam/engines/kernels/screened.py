@@ -22,14 +22,13 @@ class Screened:
 
     def __init__(self, P: FloatMatrix) -> None:
         self.P = np.ascontiguousarray(P, np.float64)
-        n, r = self.P.shape
         largest = float(np.abs(self.P).max(initial=0.0)) or 1.0
         peak = largest * float(np.sqrt((np.square(self.P / largest).sum(axis=1)).max(initial=0.0))) or 1.0
         self.peak = peak
         self.narrow = (self.P / peak).astype(np.float32)
         self.turned = np.ascontiguousarray(self.narrow.T)
         # Rounding of both rows and of r products and sums, half an eps each, and room for that of the screen itself.
-        self.error = (r + 16) * 2.0**-24
+        self.error = (self.P.shape[1] + 16) * 2.0**-24
 
     def tiles(self, rows: slice) -> Iterator[tuple[slice, FloatMatrix]]:
         """Tiles from the diagonal rightwards, in float32 and in units of peak²; one buffer serves them all."""
@@ -94,9 +93,7 @@ def pruned_gram(
     return half + half.T, degrees * weights
 
 
-def tallies(
-    P: FloatMatrix, weights: FloatVector, low: float, high: float, kernels: ModuleType
-) -> Iterator[BlockTally]:
+def tallies(P: FloatMatrix, weights: FloatVector, low: float, high: float, kernels: ModuleType) -> Iterator[BlockTally]:
     """Count the off-diagonal entries of PP' against [low, high], a row block at a time, in order."""
     screened = Screened(P)
     near = (screened.screen(low, -1.0), screened.screen(high, 1.0))

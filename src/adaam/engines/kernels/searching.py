@@ -56,9 +56,7 @@ def keep_nearest(tile: FloatMatrix, members: IntVector, indices: IntMatrix, dist
 
 
 @compiled
-def _near(
-    row: FloatVector, start: int, bound: float, bounds: FloatVector, marks: IntVector, places: IntVector
-) -> int:
+def _near(row: FloatVector, start: int, bound: float, bounds: FloatVector, marks: IntVector, places: IntVector) -> int:
     """Positions from `start` on whose entry lies within the row's bound or its own.
 
     Entries are marked in vectors, a byte each; eight marks are then passed over at once where there is none.
@@ -171,9 +169,7 @@ def rank(
             place = k - 1
             if value > lengths[place] or (value == lengths[place] and j > found[place]):
                 continue
-            while place > 0 and (
-                lengths[place - 1] > value or (lengths[place - 1] == value and found[place - 1] > j)
-            ):
+            while place > 0 and (lengths[place - 1] > value or (lengths[place - 1] == value and found[place - 1] > j)):
                 lengths[place] = lengths[place - 1]
                 found[place] = found[place - 1]
                 place -= 1
