@@ -183,6 +183,10 @@ def guess_bracket(pairs: Pairs, t: float) -> tuple[float, float]:
     column = (row + rng.integers(1, n, size=n_sampled)) % n
 
     def magnitudes(part: slice) -> FloatVector:
+        if pairs.kernels is not None:
+            found = np.empty(part.stop - part.start)
+            pairs.kernels.magnitudes(pairs.P, row[part], column[part], found)
+            return found
         return np.asarray(np.abs(np.einsum("ij,ij->i", pairs.P[row[part]], pairs.P[column[part]])))
 
     values = np.concatenate([*ordered_map(magnitudes, row_blocks(n_sampled, 1 << 16)), pairs.squares()])
