@@ -42,9 +42,16 @@ try:
 except ImportError:
     torch = None
 
+try:
+    import numba
+except ImportError:
+    numba = None
+
+needs_numba = pytest.mark.skipif(numba is None, reason="numba is not installed")
 needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
 ENGINES = [
-    pytest.param(CPUEngine(tile_bytes=1 << 16), id="cpu"),
+    pytest.param(CPUEngine(tile_bytes=1 << 16, kernels="numpy"), id="cpu"),
+    pytest.param(CPUEngine(tile_bytes=1 << 16, kernels="numba"), id="cpu-numba", marks=needs_numba),
     pytest.param(GPUEngine(device="cpu", tile_bytes=1 << 17), id="gpu-on-host", marks=needs_torch),
 ]
 DTYPES = [np.float32, np.float64]

@@ -178,7 +178,7 @@ def test_a_cloud_without_clusters_is_one():
 def test_search_with_one_head_uses_it_on_every_metric():
     view = View(SOME, np.ones(600), ENGINE)
     contenders = [Contender("a", "rows", False, view), Contender("a", "map", True, view)]
-    choice = search(contenders, ("k-means",), 4, n_starts=2, seed=0)
+    choice = search(contenders, ("k-means",), 4, n_init=2, seed=0)
     assert [trial.head for trial in choice.selection.trials] == ["k-means", "k-means"]
 
 

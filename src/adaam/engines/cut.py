@@ -70,7 +70,7 @@ class Tally:
     def _bin_reaching(self, t: float) -> tuple[float, FloatVector, FloatVector]:
         """Leave only the values of one bin among many of equal width, and add to `above` those of higher bins."""
         low, high = float(self.values.min()), float(self.values.max())
-        bins = ((self.values - low) * ((N_BINS - 1) / max(high - low, np.finfo(np.float64).tiny))).astype(np.intp)
+        bins = ((self.values - low) / ((high - low) or 1.0) * (N_BINS - 1)).astype(np.intp)
         at_or_above = np.append(self.above + np.cumsum(np.bincount(bins, self.counts, N_BINS)[::-1])[::-1], self.above)
         chosen = int(np.flatnonzero(at_or_above >= t)[-1])
         inside = bins == chosen
@@ -183,7 +183,11 @@ def guess_bracket(pairs: Pairs, t: float) -> tuple[float, float]:
     column = (row + rng.integers(1, n, size=n_sampled)) % n
 
     def magnitudes(part: slice) -> FloatVector:
-        return np.abs(np.einsum("ij,ij->i", pairs.P[row[part]], pairs.P[column[part]]))
+        if pairs.kernels is not None:
+            found = np.empty(part.stop - part.start)
+            pairs.kernels.magnitudes(pairs.P, row[part], column[part], found)
+            return found
+        return np.asarray(np.abs(np.einsum("ij,ij->i", pairs.P[row[part]], pairs.P[column[part]])))
 
     values = np.concatenate([*ordered_map(magnitudes, row_blocks(n_sampled, 1 << 16)), pairs.squares()])
     shares = pairs.weights[row] * pairs.weights[column]

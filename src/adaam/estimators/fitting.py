@@ -6,10 +6,9 @@ import numpy as np
 
 from adaam._checks import check_counts, check_kind, check_number, check_weights, check_whole, check_word
 from adaam._typing import Column, Tall
-from adaam.affinity import NeighborSource
 from adaam.engines import Engine, Graph
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.graph import given_graph, neighbor_graph, warn_if_disconnected
+from adaam.graph import given_graph, neighbor_graph, sampled_recall, warn_if_disconnected
 from adaam.linalg import row_signs
 from adaam.prepare import PREPARATIONS, LinearMap, Preparation, fit_preparation
 from adaam.projection import Projection
@@ -65,19 +64,34 @@ def prepared_sample(
     return prepared, Sample(prepared.apply(rows, engine), weights, engine)
 
 
-def neighbor_source(sample: Sample, given: Any) -> NeighborSource:
-    """Give the caller's graph, or find one on demand; warn where it is disconnected."""
+class Neighbors:
+    """Give the caller's graph, or find one on demand; warn where it is disconnected.
 
-    def source(n_neighbors: int) -> Graph:
-        if given is not None:
-            graph = sample.engine.asgraph(given_graph(given, sample.n_rows, n_neighbors))
+    `recall` is that of the searches so far, as `sampled_recall` measures it; None where there was none.
+    """
+
+    def __init__(self, sample: Sample, given: Any) -> None:
+        self._sample = sample
+        self._given = given
+        self.recall: float | None = None
+
+    def __call__(self, n_neighbors: int) -> Graph:
+        """Return the graph of so many neighbours."""
+        sample = self._sample
+        if self._given is not None:
+            graph = sample.engine.asgraph(given_graph(self._given, sample.n_rows, n_neighbors))
         else:
             check_neighbors(n_neighbors, sample.size)
             graph = neighbor_graph(sample, n_neighbors)
+            recall = sampled_recall(sample, graph, n_neighbors)
+            self.recall = recall if self.recall is None else min(recall, self.recall)
         warn_if_disconnected(graph)
         return graph
 
-    return source
+
+def neighbor_source(sample: Sample, given: Any) -> Neighbors:
+    """Where a learner gets its graph from."""
+    return Neighbors(sample, given)
 
 
 def check_neighbors(n_neighbors: int, size: float) -> None:

@@ -54,6 +54,8 @@ class LPP(CallbackSupportMixin, LinearMetric):
         Covariance between components and prepared features, used by `explain`.
     n_components_ : int
         What was used.
+    knn_recall_ : float or None
+        Share of the neighbours that are true nearest ones, measured as in `AdaAM`; None where none were looked for.
     preparation_ : Preparation
         What was used.
     engine_ : str
@@ -136,12 +138,13 @@ class LPP(CallbackSupportMixin, LinearMetric):
                 prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=rows_are_nodes)
             n_components = check_components(self.n_components, self.n_components, sample.X.shape[1])
             with phase("affinity"):
-                value = given or learner.learn(sample, neighbor_source(sample, neighbors))
+                source = neighbor_source(sample, neighbors)
+                value = given or learner.learn(sample, source)
             with phase("projection"):
                 projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling)
 
             store(self, prepared, projection, sample, X)
-            self.preparation_ = preparation
+            self.preparation_, self.knn_recall_ = preparation, source.recall
         return self
 
 

@@ -1,4 +1,4 @@
-"""Compiled kernels for the passes over all pairs: optional, found at run time, and NumPy in their place without them."""
+"""Compiled kernels for the passes over all pairs: optional, found at run time, NumPy in their place without them."""
 
 from functools import cache
 from importlib import import_module

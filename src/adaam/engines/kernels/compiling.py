@@ -1,7 +1,7 @@
 """How loops are compiled; the sole importer of numba."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba
 
@@ -10,12 +10,12 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 def compiled(loop: Loop) -> Loop:
     """Compile on first use; sums run in the order that is written, products and sums may be fused."""
-    return _compiled(loop, {"contract"})
+    return cast(Loop, _compiled(loop, {"contract"}))
 
 
 def compiled_in_lanes(loop: Loop) -> Loop:
     """Compile on first use, sums split over vector lanes: faster, their last bits those of the processor at hand."""
-    return _compiled(loop, {"contract", "reassoc"})
+    return cast(Loop, _compiled(loop, {"contract", "reassoc"}))
 
 
 def _compiled(loop: Any, fastmath: set[str]) -> Any:

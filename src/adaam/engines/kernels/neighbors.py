@@ -14,6 +14,8 @@ from scipy.sparse import coo_array, csr_array
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
 
+SMALLEST, LARGEST = 1e-140, 1e140  # entries whose squares neither vanish nor overflow
+BLOCK_BYTES = 1 << 22
 N_TREES = 2  # each turned another way
 LEAF_ROWS = 1024  # rows of a leaf, at most
 SPLIT_COLUMNS = 32  # columns of largest variance, by which the tree splits
@@ -21,7 +23,7 @@ MAX_NEIGHBORS = 256  # past it lists are too long to be kept by insertion
 TILE_ROWS = 512
 STEP = 64  # columns that are measured together, as the kernels have it
 MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
-# What looking at a pair costs, in the time that one column of a product takes: being measured at all, and a column then.
+# What measuring a pair costs, in the time that one column of a product takes: to begin with, and for each column.
 MEASURED_PAIR, MEASURED_COLUMN = 600.0, 4.0
 
 
@@ -31,18 +33,19 @@ class NarrowRows:
     def __init__(self, X: FloatMatrix) -> None:
         n, d = X.shape
         mean = X.mean(axis=0, dtype=np.float64)
-        blocks = row_blocks(n, 4096)
-        spread = np.asarray(sum(ordered_map(lambda rows: np.square(X[rows] - mean).sum(axis=0), blocks)))
-        order = np.argsort(-spread, kind="stable")
+        blocks = row_blocks(n, max(16, BLOCK_BYTES // (8 * d)))
+
+        def lengths(rows: slice) -> tuple[float, FloatVector]:
+            squares = np.square(X[rows] - mean)
+            return float(squares.sum(axis=1).max()), squares.sum(axis=0)
+
+        longest, spreads = zip(*ordered_map(lengths, blocks), strict=True)
+        peak = float(np.sqrt(max(longest))) or 1.0
+        order = np.argsort(-np.sum(spreads, axis=0), kind="stable")
         # Filled up with zeros to whole steps, which change no distance.
         self.steps = np.zeros((n, -(-d // STEP), STEP), np.float32)
         self.rows = self.steps.reshape(n, -1)[:, :d]
         self.squares = np.empty(n, np.float32)
-
-        def longest(rows: slice) -> float:
-            return float(np.einsum("ij,ij->i", X[rows] - mean, X[rows] - mean).max())
-
-        peak = float(np.sqrt(max(ordered_map(longest, blocks)))) or 1.0
 
         def fill(rows: slice) -> None:
             self.rows[rows] = ((X[rows] - mean) / peak)[:, order]
@@ -88,6 +91,8 @@ class Leading:
 
 def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType) -> tuple[IntMatrix, FloatMatrix] | None:
     """Indices and distances of the k nearest others of each row, nearest first; None where float32 is too coarse."""
+    if not SMALLEST < max(abs(float(X.min())), abs(float(X.max()))) < LARGEST:
+        return None
     narrow = NarrowRows(X)
     bounds = _guessed(narrow, k, kernels)[1][:, -1] + np.float32(2.0 * narrow.error)
     leading = Leading(narrow, _leading_columns(narrow, bounds))
@@ -135,7 +140,7 @@ def _leading_columns(narrow: NarrowRows, bounds: FloatVector) -> int:
     n, d = narrow.rows.shape
     some, others = (np.linspace(0, n - 1, min(n, size)).astype(np.intp) for size in (128, 2048))
     limits = np.maximum(bounds[some, None], bounds[others])
-    costs = {}
+    costs: dict[int, float] = {}
     for n_leading in [*range(STEP, d, STEP), d]:
         head, rest = narrow.rows[:, :n_leading], 0.0
         a, b = head[some], head[others]
@@ -149,7 +154,7 @@ def _leading_columns(narrow: NarrowRows, bounds: FloatVector) -> int:
         lower = squares[0][:, None] + squares[1] - 2.0 * (a @ b.T) + rest
         share = float((lower <= limits).mean())
         costs[n_leading] = n_leading + 3 + share * (MEASURED_PAIR + MEASURED_COLUMN * (d - n_leading))
-    return min(costs, key=lambda n_leading: costs[n_leading])
+    return min((cost, n_leading) for n_leading, cost in costs.items())[1]
 
 
 def _candidates(
@@ -209,9 +214,7 @@ def _ranked(
     distances = np.full((n, k), np.inf)
 
     def rank(rows: slice) -> None:
-        kernels.rank(
-            X, rows.start, rows.stop, found.indptr, found.indices, found.data, error, indices, distances
-        )
+        kernels.rank(X, rows.start, rows.stop, found.indptr, found.indices, found.data, error, indices, distances)
 
     for _ in ordered_map(rank, row_blocks(n, 1024)):
         pass

@@ -6,7 +6,8 @@ Rows are indexed in place: taking a view of one costs more than what is done wit
 import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector
-from adaam.engines.kernels.compiling import compiled
+from adaam.engines.kernels.compiling import compiled, compiled_in_lanes
+from adaam.engines.kernels.marking import mark_room, marked
 
 
 @compiled
@@ -99,6 +100,32 @@ def add_survivors(
 
 
 @compiled
+def magnitudes(P: FloatMatrix, rows: IntVector, columns: IntVector, out: FloatVector) -> None:
+    """Magnitudes of chosen entries of PP'."""
+    for q in range(len(rows)):
+        out[q] = abs(_product(P, rows[q], P, columns[q]))
+
+
+@compiled_in_lanes
+def _weight_above(row: FloatVector, high: float, start: int, weights: FloatVector) -> float:
+    """Weight of the columns from `start` on whose magnitude exceeds `high`."""
+    total = 0.0
+    entries, column_weights = row[start:], weights[start:]
+    for j in range(len(entries)):
+        total += column_weights[j] if abs(entries[j]) > high else 0.0
+    return total
+
+
+@compiled
+def _between(row: FloatVector, low: float, high: float, start: int, marks: IntVector, places: IntVector) -> int:
+    """Positions from `start` on of magnitudes in [low, high]: few, so that eight at a time are passed over."""
+    entries = row[start:]
+    for j in range(len(entries)):
+        marks[j] = (abs(entries[j]) >= low) & (abs(entries[j]) <= high)
+    return marked(marks, len(entries), start, places)
+
+
+@compiled
 def tally_tile(
     tile: FloatMatrix,
     near: tuple[float, float],
@@ -119,17 +146,15 @@ def tally_tile(
     low, high = bracket
     n_rows, n_columns = tile.shape
     places = np.empty(n_columns + 1, np.int32)
+    marks = np.empty(mark_room(n_columns), np.uint8)
     above = 0.0
     n_inside = 0
     for i in range(n_rows):
         row = tile[i]
-        n_near = _above(row, near[0], i + 1 if on_diagonal else 0, places)
-        reached = 0.0
-        for q in range(n_near):
+        start = i + 1 if on_diagonal else 0
+        reached = _weight_above(row, near[1], start, column_weights)
+        for q in range(_between(row, near[0], near[1], start, marks, places)):
             j = places[q]
-            if abs(row[j]) > near[1]:
-                reached += column_weights[j]
-                continue
             entry = abs(_product(P_rows, i, P_columns, j))
             if entry > high:
                 reached += column_weights[j]

@@ -22,17 +22,16 @@ class Screened:
 
     def __init__(self, P: FloatMatrix) -> None:
         self.P = np.ascontiguousarray(P, np.float64)
-        n, r = self.P.shape
         largest = float(np.abs(self.P).max(initial=0.0)) or 1.0
         peak = largest * float(np.sqrt((np.square(self.P / largest).sum(axis=1)).max(initial=0.0))) or 1.0
-        self.unit = peak * peak
+        self.peak = peak
         self.narrow = (self.P / peak).astype(np.float32)
         self.turned = np.ascontiguousarray(self.narrow.T)
         # Rounding of both rows and of r products and sums, half an eps each, and room for that of the screen itself.
-        self.error = (r + 16) * 2.0**-24
+        self.error = (self.P.shape[1] + 16) * 2.0**-24
 
     def tiles(self, rows: slice) -> Iterator[tuple[slice, FloatMatrix]]:
-        """Tiles from the diagonal rightwards, in float32 and in units of `unit`; one buffer serves them all."""
+        """Tiles from the diagonal rightwards, in float32 and in units of peak²; one buffer serves them all."""
         n, height = len(self.P), rows.stop - rows.start
         room = np.empty(height * min(TILE_ROWS, n), np.float32)
         for start in range(rows.start, n, TILE_ROWS):
@@ -43,7 +42,8 @@ class Screened:
 
     def screen(self, magnitude: float, room: float) -> np.float32:
         """Bring a magnitude to the units of the tiles, moved by `room` times the error."""
-        return np.float32(magnitude / self.unit + room * self.error)
+        # No entry exceeds one of these units; what lies far above them need not fit into float32.
+        return np.float32(min(magnitude / self.peak / self.peak, 4.0) + room * self.error)
 
 
 class BlockTally(NamedTuple):
@@ -93,9 +93,7 @@ def pruned_gram(
     return half + half.T, degrees * weights
 
 
-def tallies(
-    P: FloatMatrix, weights: FloatVector, low: float, high: float, kernels: ModuleType
-) -> Iterator[BlockTally]:
+def tallies(P: FloatMatrix, weights: FloatVector, low: float, high: float, kernels: ModuleType) -> Iterator[BlockTally]:
     """Count the off-diagonal entries of PP' against [low, high], a row block at a time, in order."""
     screened = Screened(P)
     near = (screened.screen(low, -1.0), screened.screen(high, 1.0))

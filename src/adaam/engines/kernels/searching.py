@@ -8,6 +8,7 @@ import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.kernels.compiling import compiled, compiled_in_lanes
+from adaam.engines.kernels.marking import mark_room, marked
 
 STEP = 64  # columns after which a distance that is too large already is given up; a fixed number runs in vectors
 
@@ -56,28 +57,12 @@ def keep_nearest(tile: FloatMatrix, members: IntVector, indices: IntMatrix, dist
 
 
 @compiled
-def _near(
-    row: FloatVector, start: int, bound: float, bounds: FloatVector, marks: IntVector, places: IntVector
-) -> int:
-    """Positions from `start` on whose entry lies within the row's bound or its own.
-
-    Entries are marked in vectors, a byte each; eight marks are then passed over at once where there is none.
-    """
+def _near(row: FloatVector, start: int, bound: float, bounds: FloatVector, marks: IntVector, places: IntVector) -> int:
+    """Positions from `start` on whose entry lies within the row's bound or its own."""
     entries, limits = row[start:], bounds[start:]
     for q in range(len(entries)):
         marks[q] = (entries[q] <= bound) | (entries[q] <= limits[q])
-    words = marks.view(np.uint64)
-    n_words = len(entries) // 8
-    n_found = 0
-    for word in range(n_words):
-        if words[word]:
-            for q in range(8 * word, 8 * word + 8):
-                places[n_found] = start + q
-                n_found += marks[q]
-    for q in range(8 * n_words, len(entries)):
-        places[n_found] = start + q
-        n_found += marks[q]
-    return n_found
+    return marked(marks, len(entries), start, places)
 
 
 @compiled
@@ -103,7 +88,7 @@ def within_bounds(
     """
     n_rows, n_columns = tile.shape
     places = np.empty(n_columns + 1, np.int32)
-    marks = np.empty((n_columns + 7) // 8 * 8, np.uint8)
+    marks = np.empty(mark_room(n_columns), np.uint8)
     n_found = 0
     for i in range(n_rows):
         row = tile[i]
@@ -171,9 +156,7 @@ def rank(
             place = k - 1
             if value > lengths[place] or (value == lengths[place] and j > found[place]):
                 continue
-            while place > 0 and (
-                lengths[place - 1] > value or (lengths[place - 1] == value and found[place - 1] > j)
-            ):
+            while place > 0 and (lengths[place - 1] > value or (lengths[place - 1] == value and found[place - 1] > j)):
                 lengths[place] = lengths[place - 1]
                 found[place] = found[place - 1]
                 place -= 1

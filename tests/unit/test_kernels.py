@@ -1,0 +1,264 @@
+"""The compiled kernels against the dense oracles, and what happens without them."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import subspace_angles
+from scipy.sparse import csr_array
+from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_limits
+
+import oracles
+from adaam import LPP, AdaAM, KNNAffinity
+from adaam.engines import CPUEngine, kernels
+from adaam.engines import cut as cut_module
+from adaam.engines.cut import Pairs, exact_cut
+from adaam.engines.kernels import compiled_kernels, neighbors, screened
+from adaam.engines.nearest import nearest_others
+from adaam.engines.tiles import pruned_gram
+
+try:
+    import numba
+except ImportError:
+    numba = None
+
+needs_numba = pytest.mark.skipif(numba is None, reason="numba is not installed")
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    """Several tiles, and several leaves, already on small data."""
+    monkeypatch.setattr(screened, "TILE_ROWS", 48)
+    monkeypatch.setattr(neighbors, "TILE_ROWS", 40)
+    monkeypatch.setattr(neighbors, "LEAF_ROWS", 32)
+
+
+@pytest.fixture
+def loops():
+    return compiled_kernels("numba", 1)
+
+
+def dense_pruned(P, threshold, X, weights):
+    S = P @ P.T
+    np.fill_diagonal(S, 0.0)
+    S = np.where(np.abs(S) >= threshold, S, 0.0) * np.outer(weights, weights)
+    return X.T @ S @ X, S.sum(axis=1)
+
+
+def dense_cut(P, t, weights, diagonal):
+    S = np.abs(P @ P.T)
+    counts = np.outer(weights, weights)
+    np.fill_diagonal(counts, diagonal)
+    order = np.argsort(S.ravel())[::-1]
+    where = np.searchsorted(np.cumsum(counts.ravel()[order]), t)
+    return S.ravel()[order[where]] if where < len(order) else 0.0
+
+
+@needs_numba
+@pytest.mark.parametrize("n", [1, 2, 47, 48, 49, 201])
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 2.5, 100.0])
+def test_pruned_gram_is_the_dense_one(n, threshold, rng, loops):
+    P, X = rng.standard_normal((n, 3)), rng.standard_normal((n, 5))
+    for weights in (np.ones(n), rng.uniform(0.5, 3.0, size=n)):
+        gram, degrees = pruned_gram(P, threshold, X, weights, 64, loops)
+        expected, expected_degrees = dense_pruned(P, threshold, X, weights)
+        np.testing.assert_allclose(gram, expected, atol=1e-12 * max(1.0, np.abs(expected).max()))
+        np.testing.assert_allclose(degrees, expected_degrees, atol=1e-12 * max(1.0, np.abs(expected_degrees).max()))
+
+
+@needs_numba
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(2, 160), st.integers(1, 5), st.floats(-150, 150))
+def test_what_is_kept_is_decided_in_float64(seed, n, r, scale):
+    # Small whole numbers times a power of ten: most magnitudes equal the threshold, or miss it by a hair.
+    rng = np.random.default_rng(seed)
+    P = rng.integers(-2, 3, size=(n, r)).astype(float) * 2.0 ** round(scale)
+    P *= 1.0 + rng.integers(-1, 2, size=(n, 1)) * 2.0**-40
+    X = rng.integers(-3, 4, size=(n, 3)).astype(float)
+    threshold = 2.0 * 4.0 ** round(scale)
+    gram, degrees = pruned_gram(P, threshold, X, np.ones(n), 64, compiled_kernels("numba", n))
+    expected, expected_degrees = dense_pruned(P, threshold, X, np.ones(n))
+    unit = 4.0 ** round(scale) * n
+    np.testing.assert_allclose(gram / unit, expected / unit, atol=1e-11 * n)
+    np.testing.assert_allclose(degrees / unit, expected_degrees / unit, atol=1e-12)
+
+
+@needs_numba
+@pytest.mark.parametrize("guess", [None, (0.0, 1e-9), (5.0, 6.0), (0.5, 0.5), (0.0, 100.0)])
+def test_cut_is_that_of_sorting_every_entry(guess, rng, monkeypatch, loops):
+    P = rng.standard_normal((150, 3))
+    monkeypatch.setattr(cut_module, "MIN_ROWS", 0)
+    if guess:
+        monkeypatch.setattr(cut_module, "guess_bracket", lambda *_: guess)
+    for weights in (np.ones(150), rng.integers(1, 4, size=150).astype(float)):
+        pairs = Pairs(P, weights, weights**2, 64, loops)
+        for t in (1, 700, 20_000):
+            assert exact_cut(pairs, t) == pytest.approx(dense_cut(P, t, weights, weights**2), rel=1e-13)
+
+
+@needs_numba
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(2, 130), st.integers(1, 3), st.floats(0.0, 1.0))
+def test_cut_is_exact_on_ties(seed, n, r, share):
+    P = np.random.default_rng(seed).integers(-2, 3, size=(n, r)).astype(float)
+    t = max(1, int(share * n * n))
+    pairs = Pairs(P, np.ones(n), np.ones(n), 64, compiled_kernels("numba", n))
+    assert exact_cut(pairs, t) == oracles.cut(P @ P.T, t)
+
+
+def test_a_cut_among_many_values_is_found_by_bins(rng, monkeypatch):
+    values, counts = rng.uniform(1.0, 2.0, size=3000), rng.integers(1, 4, size=3000).astype(float)
+    values[:500] = values[500:1000]
+    tally = cut_module.Tally(7.0, values, counts)
+    plain = [tally.reaching(t) for t in (8, 500, 5000)]
+    monkeypatch.setattr(cut_module, "MANY_VALUES", 16)
+    monkeypatch.setattr(cut_module, "N_BINS", 32)
+    assert [tally.reaching(t) for t in (8, 500, 5000)] == plain
+    equal = cut_module.Tally(0.0, np.full(100, 0.25), np.ones(100))
+    assert equal.reaching(3) == 0.25
+
+
+def assert_nearest(X, k, loops):
+    indices, distances = nearest_others(X, k, 64, loops)
+    _, expected = oracles.neighbors(X, k)
+    scale = 1e-12 * np.abs(X).max()
+    np.testing.assert_allclose(distances, expected, rtol=1e-12, atol=scale)
+    measured = np.linalg.norm(X[:, None] - X[indices], axis=2)
+    np.testing.assert_allclose(distances, measured, rtol=1e-12, atol=scale)
+    assert (indices != np.arange(len(X))[:, None]).all()
+    assert all(len(set(row)) == k for row in indices)
+
+
+@needs_numba
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(40, 300), st.sampled_from([1, 3, 64, 65, 150]), st.integers(1, 8))
+def test_neighbours_are_those_of_the_oracle(seed, n, d, k):
+    # Columns of falling variance, as principal components have, away from the origin.
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-3, 3) / np.arange(1, d + 1) + rng.standard_normal(d)
+    assert_nearest(X, k, compiled_kernels("numba", n))
+
+
+@needs_numba
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), st.integers(40, 200), st.integers(1, 6))
+def test_neighbours_among_ties_and_duplicates(seed, n, k):
+    X = np.random.default_rng(seed).integers(0, 4, size=(n, 3)).astype(float)
+    assert_nearest(X, k, compiled_kernels("numba", n))
+
+
+@needs_numba
+def test_few_leading_columns_and_many_give_the_same_neighbours(rng, monkeypatch, loops):
+    X = rng.standard_normal((400, 150)) / np.arange(1, 151)
+    found = []
+    for n_leading in (64, 128, 150):
+        monkeypatch.setattr(neighbors, "_leading_columns", lambda *_, q=n_leading: q)
+        found.append(nearest_others(X, 7, 64, loops))
+    for indices, distances in found[1:]:
+        np.testing.assert_array_equal(indices, found[0][0])
+        np.testing.assert_array_equal(distances, found[0][1])
+
+
+@needs_numba
+def test_leading_columns_never_overstate_a_distance(rng):
+    X = rng.standard_normal((120, 150)) / np.sqrt(np.arange(1, 151))
+    narrow = neighbors.NarrowRows(X)
+    peak = np.linalg.norm(X - X.mean(axis=0), axis=1).max()
+    exact = (np.linalg.norm(X[:, None] - X[None], axis=2) / peak) ** 2
+    for n_leading in (64, 128, 150):
+        leading = neighbors.Leading(narrow, n_leading)
+        assert (leading.left @ leading.right.T <= exact + narrow.error).all()
+    assert np.abs(narrow.squared_distances(np.arange(120)) - exact).max() <= narrow.error
+
+
+@needs_numba
+def test_rows_that_float32_cannot_tell_apart_are_given_back(rng, monkeypatch, loops):
+    X = rng.standard_normal((300, 2)) * 1e-9
+    X[0] = 1.0
+    monkeypatch.setattr(neighbors, "MAX_CANDIDATES", 8)
+    assert nearest_others(X, 3, 64, loops) is None
+    assert nearest_others(np.full((300, 2), 1e200) * X, 3, 64, loops) is None
+
+
+@needs_numba
+def test_results_have_the_same_bits_on_one_thread_and_on_two(rng):
+    P, X = rng.standard_normal((500, 3)), rng.standard_normal((500, 40))
+    engine = CPUEngine(kernels="numba")
+    found = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads):
+            gram, degrees = engine.pruned_gram(P, 1.0, X, 1.0)
+            indices, distances = nearest_others(X, 5, 64, compiled_kernels("numba", 500))
+            found.append((gram, degrees, indices, distances, engine.cut(P, 9000, 1.0, 1.0)))
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@needs_numba
+@pytest.mark.parametrize("preparation", ["unit", "linear"])
+def test_a_fit_learns_the_same_space_with_and_without_numba(preparation):
+    X, _ = load_digits(return_X_y=True)
+    maps = [AdaAM(10, preparation=preparation, engine=CPUEngine(kernels=name)).fit(X) for name in ("numba", "numpy")]
+    assert subspace_angles(maps[0].components_.T, maps[1].components_.T).max() < 1e-9
+    np.testing.assert_allclose(maps[0].cuts_, maps[1].cuts_, rtol=1e-12)
+
+
+@needs_numba
+def test_neighbours_of_the_engine_are_the_same_with_and_without_numba(rng):
+    X = rng.standard_normal((5000, 80)) / np.arange(1, 81)
+    X[4000:4100] = X[:100]
+    (a, da), (b, db) = (CPUEngine(kernels=name).neighbors(X, 6) for name in ("numba", "numpy"))
+    np.testing.assert_array_equal(a, b)
+    np.testing.assert_allclose(da, db, rtol=1e-12, atol=1e-15)
+
+
+def test_recall_is_measured_where_many_rows_are_searched(rng, monkeypatch):
+    X = rng.standard_normal((4200, 5))
+    assert LPP(2, affinity=KNNAffinity(6)).fit(X).knn_recall_ == 1.0
+
+    def forgetful(self, X, k, weights):
+        graph = original(self, X, k, weights)
+        graph.distances[::3] *= 2.0  # as if a third of the neighbours were found farther away
+        return graph
+
+    original = CPUEngine.neighbor_graph
+    monkeypatch.setattr(CPUEngine, "neighbor_graph", forgetful)
+    assert LPP(2, affinity=KNNAffinity(6)).fit(X).knn_recall_ == pytest.approx(2 / 3, abs=0.05)
+
+
+@pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
+def test_recall_says_where_nothing_was_searched(rng):
+    X = rng.standard_normal((60, 4))
+    indices, distances = oracles.neighbors(X, 5)
+    assert AdaAM(3).fit(X).knn_recall_ == 1.0
+    assert AdaAM(3).fit(X, neighbors=(indices, distances)).knn_recall_ is None
+    assert LPP(2).fit(X, affinity=csr_array(np.ones((60, 60)))).knn_recall_ is None
+
+
+def test_numpy_takes_over_where_numba_is_not_installed(monkeypatch):
+    monkeypatch.setattr(kernels, "_installed", lambda: False)
+    assert compiled_kernels("auto", 10**6) is None
+    with pytest.raises(ImportError, match=r"pip install adaam\[fast\]"):
+        compiled_kernels("numba", 10)
+
+
+def test_few_rows_are_left_to_numpy():
+    assert compiled_kernels("auto", 100) is None
+    assert compiled_kernels("numpy", 10**6) is None
+
+
+def test_unknown_kernels_are_refused(rng):
+    with pytest.raises(ValueError, match="kernels='cython' is not known"):
+        CPUEngine(kernels="cython").cut(rng.standard_normal((10, 2)), 5, 1.0, 1.0)
+
+
+def test_a_small_fit_does_not_load_numba():
+    code = (
+        "import sys, numpy as np, adaam; adaam.AdaAM(2).fit(np.random.default_rng(0).random((60, 4)));"
+        "assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
