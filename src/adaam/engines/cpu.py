@@ -229,7 +229,7 @@ class CPUEngine:
         """
         weights = spread(weights, Z.shape[0])
         present = np.flatnonzero(weights)
-        order = present[np.lexsort(Z[present].T[::-1])]
+        order = present[_by_coordinates(Z[present])]
         best = KMeans(n_clusters, n_init=n_init, random_state=seed, tol=0.0).fit(Z[order], sample_weight=weights[order])
         labels = self.nearest(Z, best.cluster_centers_)
         return Clusters(best.cluster_centers_, labels, float(best.inertia_))
@@ -281,6 +281,14 @@ def _moved(block: FloatMatrix, scale: float, mean: FloatVector) -> FloatMatrix:
     """Return scale * x - mean for each row."""
     moved = block if scale == 1.0 else block * scale
     return moved - mean if mean.any() else moved
+
+
+def _by_coordinates(Z: FloatMatrix) -> IntVector:
+    """Order of rows by their first column, among equals by the second, and so on."""
+    order = np.argsort(Z[:, 0], kind="stable")
+    first = Z[order, 0]
+    # Where no two rows are equal in it, the first column decides alone, and the others need no sorting.
+    return order if (first[1:] > first[:-1]).all() else np.lexsort(Z.T[::-1])
 
 
 def _row_norms(block: Tall) -> FloatVector:

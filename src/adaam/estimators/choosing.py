@@ -14,6 +14,7 @@ from adaam.estimators.phases import FitPhases
 from adaam.partition import HEADS, View
 from adaam.planning import plan
 from adaam.selection import (
+    SEARCH_STARTS,
     Choice,
     ClusterCount,
     Contender,
@@ -31,9 +32,6 @@ SEARCH_ROWS = 10_000
 # Where all pairs of rows are too many, so many are partitioned along their links, and the others take the cluster of
 # their nearest ones.
 PARTITION_ROWS = 20_000
-# Starts of k-means that tell what a metric is worth: partitions of one metric differ less than metrics do. The chosen
-# partition is then made with as many as the caller wants.
-SEARCH_STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +43,6 @@ class Task:
     n_init: int
     seed: int
     engine: Engine
-
-    @property
-    def n_starts(self) -> int:
-        """Starts of k-means in the search."""
-        return min(self.n_init, SEARCH_STARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +68,7 @@ def choose(X: Tall, weights: Column, task: Task, phase: FitPhases) -> Chosen:
     tried = _some(X, weights, SEARCH_ROWS, task.seed)
     fitted = fitted_candidates(wanted, *tried, task.n_clusters, task.engine)
     with phase("search", len(wanted)) as steps:
-        choice = search(_told(fitted, steps), task.heads, task.n_clusters, n_starts=task.n_starts, seed=task.seed)
+        choice = search(_told(fitted, steps), task.heads, task.n_clusters, n_init=task.n_init, seed=task.seed)
     source: FittedCandidate = choice.outcome.contender.source
     if not is_sampled(X.shape[0]):
         return _partitioned(candidate_metric(source, X, task.n_clusters), choice, X, weights, task)
@@ -89,7 +82,7 @@ def given_metric(metric: LinearMetric, X: Tall, weights: Column, task: Task) -> 
     """Partition distinct rows in one metric, by the head that modularity prefers."""
     view = _view(metric, *_some(X, weights, SEARCH_ROWS, task.seed), task.engine)
     contender = Contender("as given", type(metric).__name__, learned=False, view=view)
-    choice = search([contender], task.heads, task.n_clusters, n_starts=task.n_starts, seed=task.seed)
+    choice = search([contender], task.heads, task.n_clusters, n_init=task.n_init, seed=task.seed)
     return _partitioned(metric, choice, X, weights, task)
 
 
@@ -114,7 +107,7 @@ def _partitioned(metric: LinearMetric, choice: Choice, X: Tall, weights: Column,
         if head != "k-means" and not affordable:
             rows, weights = _some(X, weights, PARTITION_ROWS, task.seed)
         view = _view(metric, rows, weights, task.engine)
-    if view is not outcome.contender.view or task.n_init > task.n_starts:
+    if view is not outcome.contender.view or (head == "k-means" and task.n_init > SEARCH_STARTS):
         labels = HEADS[head].labels(view, task.n_clusters, task.n_init, task.seed)
     return Chosen(metric, head, rows, view.weights, labels, choice.selection)
 

@@ -44,7 +44,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         the neighbour graph; "merging": many small clusters of those coordinates, merged along the links of the graph.
         "auto" chooses with the metric.
     n_init : int, default=10
-        k-means++ starts; the run of least inertia is kept. The search gives each candidate three of them.
+        k-means++ starts; the run of least inertia is kept. The search gives k-means on the rows
+        themselves three of them, unless it is chosen.
     random_state : int, RandomState instance or None, default=0
         Seed of the starts. The default makes results the same from run to run.
     engine : {"auto", "cpu", "gpu"} or engine, default="auto"

@@ -15,6 +15,9 @@ from adaam.selection.report import Selection, Trial
 
 # A more elaborate partition must gain more than so many standard errors over a simpler one.
 N_ERRORS = 2.0
+# Starts of k-means on the rows themselves, the costly ones: there it is where the climb begins, and seldom where it
+# ends. Partitions of graphs have all starts.
+SEARCH_STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +66,7 @@ class Choice:
     selection: Selection
 
 
-def search(
-    contenders: Iterable[Contender], heads: Sequence[str], n_clusters: int, *, n_starts: int, seed: int
-) -> Choice:
+def search(contenders: Iterable[Contender], heads: Sequence[str], n_clusters: int, *, n_init: int, seed: int) -> Choice:
     """Partition every metric with every head, and choose.
 
     The criterion is modularity on the metric's own ten-neighbour graph. It is compared along levels of simplicity:
@@ -77,15 +78,15 @@ def search(
     for contender in contenders:
         _ = contender.view.links  # made once, with all threads of the engine
 
-    def outcomes_of(contender: Contender, tried: Sequence[str]) -> list[Outcome]:
+    def outcomes_of(contender: Contender, tried: Sequence[str], n_starts: int) -> list[Outcome]:
         return list(_outcomes(contender, tried, n_clusters, n_starts, seed))
 
     by_place = [head for head in heads if head == "k-means"]
     by_links = [head for head in heads if head != "k-means"]
     # k-means in a learned metric would be a fourth level; its place is taken by the graph the metric was made for.
-    placed = [outcomes_of(c, by_place) for c in contenders if not c.learned or not by_links]
+    placed = [outcomes_of(c, by_place, min(n_init, SEARCH_STARTS)) for c in contenders if not c.learned or not by_links]
     # What follows from links runs on one thread, so metrics side by side.
-    linked = ordered_map(lambda contender: outcomes_of(contender, by_links), contenders) if by_links else []
+    linked = ordered_map(lambda contender: outcomes_of(contender, by_links, n_init), contenders) if by_links else []
     outcomes = sorted(chain(*placed, *linked), key=lambda outcome: outcome.level)
     if len(heads) > 1:
         # A graph may have too few places to tell so many clusters apart.
