@@ -32,7 +32,8 @@ needs_numba = pytest.mark.skipif(numba is None, reason="numba is not installed")
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
     """Several tiles, and several leaves, already on small data."""
-    monkeypatch.setattr(screened, "TILE_ROWS", 48)
+    monkeypatch.setattr(screened, "TILE_COLUMNS", 48)
+    monkeypatch.setattr(screened, "MAX_TILE_ROWS", 100)
     monkeypatch.setattr(neighbors, "TILE_ROWS", 40)
     monkeypatch.setattr(neighbors, "LEAF_ROWS", 32)
 
@@ -166,6 +167,8 @@ def test_few_leading_columns_and_many_give_the_same_neighbours(rng, monkeypatch,
 @needs_numba
 def test_leading_columns_never_overstate_a_distance(rng):
     X = rng.standard_normal((120, 150)) / np.sqrt(np.arange(1, 151))
+    X[:40, 64:] *= 1e-5  # rows with next to nothing beyond the leading columns
+    X[40:50, 64:] = X[:40, 64:].mean(axis=0)
     narrow = neighbors.NarrowRows(X)
     peak = np.linalg.norm(X - X.mean(axis=0), axis=1).max()
     exact = (np.linalg.norm(X[:, None] - X[None], axis=2) / peak) ** 2
@@ -262,3 +265,20 @@ def test_a_small_fit_does_not_load_numba():
         "assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@needs_numba
+@pytest.mark.parametrize(("columns", "rows"), [(48, 24), (48, 48), (48, 100), (20, 300), (500, 10)])
+def test_the_shape_of_tiles_does_not_change_what_is_kept(columns, rows, rng, monkeypatch, loops):
+    P, X = rng.standard_normal((201, 3)), rng.standard_normal((201, 5))
+    monkeypatch.setattr(screened.Screened, "row_blocks", lambda self: screened.row_blocks(len(self.P), rows))
+    monkeypatch.setattr(screened, "TILE_COLUMNS", columns)
+    gram, degrees = pruned_gram(P, 0.8, X, np.ones(201), 64, loops)
+    expected, expected_degrees = dense_pruned(P, 0.8, X, np.ones(201))
+    np.testing.assert_allclose(gram, expected, atol=1e-12 * np.abs(expected).max())
+    np.testing.assert_allclose(degrees, expected_degrees, atol=1e-12 * np.abs(expected_degrees).max())
+    tallies = list(screened.tallies(P, np.ones(201), 0.5, 1.5, loops))
+    upper = np.abs((P @ P.T)[np.triu_indices(201, 1)])
+    assert sum(part.above for part in tallies) == 2 * (upper > 1.5).sum()
+    found = np.sort(np.concatenate([part.values for part in tallies]))
+    np.testing.assert_allclose(found, np.sort(upper[(upper >= 0.5) & (upper <= 1.5)]), rtol=1e-13)

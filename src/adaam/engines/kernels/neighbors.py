@@ -78,9 +78,9 @@ class Leading:
     def __init__(self, narrow: NarrowRows, n_leading: int) -> None:
         n = len(narrow)
         self.n_leading = n_leading
-        head = narrow.rows[:, :n_leading]
-        rest = narrow.squares - np.einsum("ij,ij->i", head, head)
-        self.rest = np.sqrt(np.maximum(rest, 0.0)) if n_leading < narrow.rows.shape[1] else np.zeros(n, np.float32)
+        head, tail = narrow.rows[:, :n_leading], narrow.rows[:, n_leading:]
+        # Summed, not left over from |x|²: the root of what a difference loses would be larger than the error allowed.
+        self.rest = np.sqrt(np.einsum("ij,ij->i", tail, tail))
         self.right = np.ones((n, n_leading + 3), np.float32)
         self.right[:, :n_leading] = head
         self.right[:, n_leading] = self.rest
@@ -140,21 +140,22 @@ def _leading_columns(narrow: NarrowRows, bounds: FloatVector) -> int:
     n, d = narrow.rows.shape
     some, others = (np.linspace(0, n - 1, min(n, size)).astype(np.intp) for size in (128, 2048))
     limits = np.maximum(bounds[some, None], bounds[others])
-    costs: dict[int, float] = {}
-    for n_leading in [*range(STEP, d, STEP), d]:
-        head, rest = narrow.rows[:, :n_leading], 0.0
-        a, b = head[some], head[others]
+    so_far = np.zeros(limits.shape, np.float32)
+    left = [narrow.squares[part].copy() for part in (some, others)]
+    best, least = int(d), d + 3.0
+    for n_leading in range(STEP, d, STEP):
+        if n_leading + 3 >= least:
+            break
+        a, b = (narrow.rows[part, n_leading - STEP : n_leading] for part in (some, others))
         squares = [np.einsum("ij,ij->i", part, part) for part in (a, b)]
-        if n_leading < d:
-            lengths = [
-                np.sqrt(np.maximum(narrow.squares[part] - square, 0.0))
-                for part, square in zip((some, others), squares, strict=True)
-            ]
-            rest = (lengths[0][:, None] - lengths[1]) ** 2
-        lower = squares[0][:, None] + squares[1] - 2.0 * (a @ b.T) + rest
-        share = float((lower <= limits).mean())
-        costs[n_leading] = n_leading + 3 + share * (MEASURED_PAIR + MEASURED_COLUMN * (d - n_leading))
-    return min((cost, n_leading) for n_leading, cost in costs.items())[1]
+        so_far += squares[0][:, None] + squares[1] - 2.0 * (a @ b.T)
+        left = [np.maximum(rest - square, 0.0) for rest, square in zip(left, squares, strict=True)]
+        apart = np.sqrt(left[0])[:, None] - np.sqrt(left[1])
+        share = float((so_far + apart**2 <= limits).mean())
+        cost = n_leading + 3 + share * (MEASURED_PAIR + MEASURED_COLUMN * (d - n_leading))
+        if cost < least:
+            best, least = n_leading, cost
+    return best
 
 
 def _candidates(

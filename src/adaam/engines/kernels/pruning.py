@@ -63,7 +63,7 @@ def add_survivors(
     tile: FloatMatrix,
     low: float,
     threshold: float,
-    on_diagonal: bool,
+    ahead: int,
     P_rows: FloatMatrix,
     P_columns: FloatMatrix,
     X_columns: FloatMatrix,
@@ -76,13 +76,13 @@ def add_survivors(
     """Add a tile's part of SWX and Sw: entries whose exact magnitude is at least `threshold`, right of the diagonal.
 
     `tile` holds the entries in float32, in units in which nothing below `low` can reach the threshold; what does not
-    fall below it is computed again from its two rows.
+    fall below it is computed again from its two rows. Its first column is `ahead` of its first row.
     """
     n_rows, n_columns = tile.shape
     places = np.empty(n_columns + 1, np.int32)
     values = np.empty(n_columns + 1, np.float64)
     for i in range(n_rows):
-        n_near = _above(tile[i], low, i + 1 if on_diagonal else 0, places)
+        n_near = _above(tile[i], low, max(0, i + 1 - ahead), places)
         n_found = 0
         total = 0.0
         for q in range(n_near):
@@ -130,7 +130,7 @@ def tally_tile(
     tile: FloatMatrix,
     near: tuple[float, float],
     bracket: tuple[float, float],
-    on_diagonal: bool,
+    ahead: int,
     P_rows: FloatMatrix,
     P_columns: FloatMatrix,
     row_weights: FloatVector,
@@ -141,7 +141,8 @@ def tally_tile(
     """Weight of the entries above a bracket, and how many inside it were written to `values` and `counts`.
 
     Entries of `tile` at or above near[0] may reach the bracket, those above near[1] are above it for certain; what lies
-    between is computed again from its two rows. Each pair counts for both its directions.
+    between is computed again from its two rows. Each pair counts for both its directions. The tile's first column is
+    `ahead` of its first row, and what is not right of the diagonal does not count.
     """
     low, high = bracket
     n_rows, n_columns = tile.shape
@@ -151,7 +152,7 @@ def tally_tile(
     n_inside = 0
     for i in range(n_rows):
         row = tile[i]
-        start = i + 1 if on_diagonal else 0
+        start = max(0, i + 1 - ahead)
         reached = _weight_above(row, near[1], start, column_weights)
         for q in range(_between(row, near[0], near[1], start, marks, places)):
             j = places[q]

@@ -13,8 +13,10 @@ import numpy as np
 from adaam._typing import FloatMatrix, FloatVector
 from adaam.engines.blocks import ordered_map, row_blocks
 
-# A tile, the rows of P on both sides and those of X beside it stay in a core's own cache (decision 0016).
-TILE_ROWS = 384
+# Columns of a tile: rows of P and X that go with them stay in a core's own cache (decision 0016). Higher tiles use them
+# more often, but there must be enough of them for many threads.
+TILE_COLUMNS = 384
+MAX_TILE_ROWS = 1024
 
 
 class Screened:
@@ -30,12 +32,16 @@ class Screened:
         # Rounding of both rows and of r products and sums, half an eps each, and room for that of the screen itself.
         self.error = (self.P.shape[1] + 16) * 2.0**-24
 
+    def row_blocks(self) -> list[slice]:
+        """Row blocks, the height of the tiles."""
+        return row_blocks(len(self.P), min(MAX_TILE_ROWS, max(TILE_COLUMNS, len(self.P) // 24)))
+
     def tiles(self, rows: slice) -> Iterator[tuple[slice, FloatMatrix]]:
         """Tiles from the diagonal rightwards, in float32 and in units of peak²; one buffer serves them all."""
         n, height = len(self.P), rows.stop - rows.start
-        room = np.empty(height * min(TILE_ROWS, n), np.float32)
-        for start in range(rows.start, n, TILE_ROWS):
-            columns = slice(start, min(start + TILE_ROWS, n))
+        room = np.empty(height * min(TILE_COLUMNS, n), np.float32)
+        for start in range(rows.start, n, TILE_COLUMNS):
+            columns = slice(start, min(start + TILE_COLUMNS, n))
             tile = room[: height * (columns.stop - start)].reshape(height, -1)
             np.matmul(self.narrow[rows], self.turned[:, columns], out=tile)
             yield columns, tile
@@ -72,7 +78,7 @@ def pruned_gram(
                 tile,
                 low,
                 threshold,
-                columns.start == rows.start,
+                columns.start - rows.start,
                 screened.P[rows],
                 screened.P[columns],
                 X[columns],
@@ -87,7 +93,7 @@ def pruned_gram(
 
     half = np.zeros((d, d))
     degrees = np.zeros(n)
-    for rows, part, sums in ordered_map(row_gram, row_blocks(n, TILE_ROWS)):
+    for rows, part, sums in ordered_map(row_gram, screened.row_blocks()):
         half += part
         degrees[rows.start :] += sums
     return half + half.T, degrees * weights
@@ -100,7 +106,7 @@ def tallies(P: FloatMatrix, weights: FloatVector, low: float, high: float, kerne
     w = np.ascontiguousarray(weights)
 
     def row_tally(rows: slice) -> BlockTally:
-        room = np.empty((2, (rows.stop - rows.start) * min(TILE_ROWS, len(P))))
+        room = np.empty((2, (rows.stop - rows.start) * min(TILE_COLUMNS, len(P))))
         above = 0.0
         parts = []
         for columns, tile in screened.tiles(rows):
@@ -108,7 +114,7 @@ def tallies(P: FloatMatrix, weights: FloatVector, low: float, high: float, kerne
                 tile,
                 near,
                 (low, high),
-                columns.start == rows.start,
+                columns.start - rows.start,
                 screened.P[rows],
                 screened.P[columns],
                 w[rows],
@@ -121,4 +127,4 @@ def tallies(P: FloatMatrix, weights: FloatVector, low: float, high: float, kerne
         values, counts = np.concatenate(parts, axis=1)
         return BlockTally(above, values, counts)
 
-    yield from ordered_map(row_tally, row_blocks(len(P), TILE_ROWS))
+    yield from ordered_map(row_tally, screened.row_blocks())
