@@ -1,4 +1,4 @@
-"""The built documentation in a real browser, at the width of a desk and of a phone: nothing cut off, nothing missing."""
+"""The built documentation in a real browser, as wide as a desk and as a phone: nothing cut off, nothing missing."""
 
 import shutil
 from pathlib import Path
@@ -23,15 +23,18 @@ FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage"
 )
-# What sticks out at the right though nothing it is in can be scrolled; and pictures without a picture.
+# What sticks out at the right though nothing smaller than the article can be scrolled; pictures without a picture.
 FAULTS = """
 const width = document.documentElement.clientWidth, found = [];
 for (const each of document.querySelectorAll(".bd-article-container *")) {
   const place = each.getBoundingClientRect();
   if (!place.width || place.right <= width + 1) continue;
+  const article = each.closest(".bd-article-container");
   let around = each.parentElement;
-  while (around && !["auto", "scroll"].includes(getComputedStyle(around).overflowX)) around = around.parentElement;
-  if (!around) found.push(each.tagName + ": " + each.textContent.trim().slice(0, 40));
+  while (around !== article && !["auto", "scroll"].includes(getComputedStyle(around).overflowX)) {
+    around = around.parentElement;
+  }
+  if (around === article) found.push(each.tagName + ": " + each.textContent.trim().slice(0, 40));
 }
 for (const image of document.images) if (!image.naturalWidth) found.push("no picture: " + image.src);
 if (document.documentElement.scrollWidth > width) found.push("the page scrolls sideways");
