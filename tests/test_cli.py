@@ -147,6 +147,8 @@ def test_bad_usage_exits_with_2(arguments):
     result = run(*arguments)
     assert result.returncode == 2
     assert "usage: adaam" in result.stderr
+    if "many" in arguments:
+        assert "argument --clusters: 'many' is neither a whole number nor auto" in result.stderr
 
 
 def test_targets_are_refused_before_the_work(tmp_path):

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shlex
 import sys
 import tomllib
 from pathlib import Path
@@ -12,6 +13,7 @@ from sklearn.datasets import load_digits
 
 import adaam
 from adaam import AdaAM
+from adaam.cli import build_parser
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -37,6 +39,25 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch,
     finally:
         plt.close("all")
         logging.getLogger("adaam").setLevel(logging.NOTSET)
+
+
+def shown_commands():
+    """Command lines of ours in README and pages, those of shell blocks and whole ones in the text."""
+    for page in [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]:
+        text = page.read_text()
+        shell = "\n".join(re.findall(r"^```bash\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE))
+        lines = re.findall(r"^(?:\w+=\S+ )?(?:\.venv/bin/)?adaam (.+)$", shell, flags=re.MULTILINE)
+        inline = re.findall(r"`adaam ([^`]* [^`]*)`", text)
+        for line in lines + inline:
+            if "..." not in line:
+                yield page.name, line
+
+
+@pytest.mark.parametrize(("page", "line"), list(shown_commands()))
+def test_every_command_line_that_is_shown_can_be_given(page, line, capsys):
+    """The page on the paper once showed a command without the argument it needs."""
+    arguments = build_parser().parse_args(shlex.split(line, comments=True))
+    assert callable(arguments.run)
 
 
 def test_every_claim_in_the_table_of_peers_names_a_file_that_shows_it():

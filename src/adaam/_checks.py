@@ -44,10 +44,23 @@ def check_kind(name: str, value: Any, kind: type, shown: str) -> Any:
     return value
 
 
+def check_object(name: str, value: Any) -> None:
+    """Raise where a class was passed in place of one of its objects."""
+    if isinstance(value, type):
+        raise TypeError(f"{name}={value.__name__} is a class; pass one of its objects, {value.__name__}().")
+
+
+def check_verbose(verbose: Any) -> int:
+    """Return how much to tell; True and False are 1 and 0."""
+    return int(verbose) if isinstance(verbose, bool | np.bool_) else check_whole("verbose", verbose, at_least=0)
+
+
 def check_weights(sample_weight: Any, n_samples: int) -> FloatVector:
     """Return one non-negative weight a row on the host; None means 1 each."""
     if sample_weight is None:
         return np.ones(n_samples)
+    if isinstance(sample_weight, str):
+        raise ValueError(f"sample_weight={sample_weight!r} is a str: pass one weight a row.")
     weights = check_array(
         on_host(sample_weight), ensure_2d=False, dtype=np.float64, input_name="sample_weight", accept_sparse=False
     )

@@ -15,6 +15,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     A crash, a full disk or an interrupt half-way leaves what was at `path` before.
     """
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{target} cannot be written: no such folder: {target.parent}.")
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     part = Path(name)
     try:

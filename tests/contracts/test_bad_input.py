@@ -8,9 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 
 import adaam
-from adaam import LPP, AdaAM, AdaAMClustering, AdaptiveAffinity, HeatKernel, KNNAffinity, Preparation
+from adaam import (
+    CAN,
+    LPP,
+    AdaAM,
+    AdaAMClustering,
+    AdaptiveAffinity,
+    CPUEngine,
+    HeatKernel,
+    KNNAffinity,
+    Preparation,
+)
+from adaam.rows import BlockRows
 from strategies import clouds
 
 X = np.random.default_rng(0).standard_normal((30, 4))
@@ -51,12 +63,66 @@ pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning"
         (LPP(2, affinity=KNNAffinity(n_neighbors=30)), "n_neighbors=30 needs more than 30 samples"),
         (LPP(2, affinity=KNNAffinity(heat=HeatKernel(width=0))), "width=0 is out of range"),
         (AdaAMClustering(3, n_init=0), "n_init=0 is too small"),
+        (AdaAM("auto"), "n_clusters='auto' is for AdaAMClustering, which estimates the number; AdaAM needs it"),
+        (AdaAM("3"), "n_clusters='3' is a str; it must be a whole number"),
+        (AdaAM(3, engine=CPUEngine), "engine=CPUEngine is a class; pass one of its objects, CPUEngine()"),
+        (AdaAM(3, engine=2), "engine=2 is a int; use"),
+        (AdaAM(3, engine=CPUEngine(tile_bytes=-5)), "tile_bytes=-5 is too small"),
+        (AdaAM(3, engine=CPUEngine(tile_bytes="1G")), "tile_bytes='1G' is a str"),
+        (AdaAM(3, verbose="yes"), "verbose='yes' is a str; it must be a whole number >= 0"),
+        (AdaAMClustering(3, verbose=None), "verbose=None is a NoneType"),
+        (LPP(2, affinity=KNNAffinity), "affinity=KNNAffinity is a class; pass one of its objects, KNNAffinity()"),
+        (AdaAMClustering(3, learner=AdaAM), "learner=AdaAM is a class; pass one of its objects, AdaAM()"),
+        (AdaAMClustering(3, learner="adaam"), "learner='adaam' is a str; use AdaAM, LPP, PCAN or PreparedMetric"),
+        (AdaAMClustering(3, learner=CAN(3)), "learner=CAN(n_clusters=3) is a CAN; use AdaAM, LPP, PCAN or"),
+        (AdaAMClustering(3, learner=PCA(2)), "learner=PCA(n_components=2) is a PCA; use AdaAM, LPP, PCAN or"),
     ],
 )
 def test_a_bad_parameter_is_named_with_its_value_and_the_way_out(model, message):
     with pytest.raises((ValueError, TypeError)) as caught:
         model.fit(X)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("verbose", [True, False, 0, 2])
+def test_verbose_may_be_a_word_of_truth_or_a_number(verbose, capfd):
+    AdaAM(3, verbose=verbose).fit(X)
+    assert bool(capfd.readouterr().err) == bool(verbose)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_a_path_is_not_rows(model, tmp_path):
+    for path in ("rows.npy", tmp_path):
+        with pytest.raises(TypeError, match=r"is a path, not rows.*adaam\.rows\.open_rows"):
+            clone(model).fit(path)
+
+
+def test_rows_of_a_source_are_for_adaam_alone():
+    rows = BlockRows(lambda: np.array_split(X, 3))
+    for model in (AdaAMClustering(3), LPP(2)):
+        with pytest.raises(TypeError, match=f"{type(model).__name__} wants its rows in memory.*AdaAM"):
+            model.fit(rows)
+
+
+def test_rows_to_compare_are_named_with_their_shape_and_need_no_names():
+    fitted = AdaAM(3).fit(X)
+    for a, b in ((X[0], X[1, :3]), (X[:2], X[2:4]), (X[0], 3.0)):
+        with pytest.raises(ValueError, match=r"explain takes two rows of 4 features, but got shapes \("):
+            fitted.explain(a, b)
+    for pairs in ([[X[0], X[1, :3]]], X[:, :3].reshape(-1, 2, 3), X):
+        with pytest.raises(ValueError, match=r"pairs .* must be \(n_pairs, 2, 4\)"):
+            fitted.pair_distance(pairs)
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
+    named = AdaAM(3).fit(frame)
+    shares = named.explain(frame.iloc[0], frame.iloc[1]).share
+    np.testing.assert_allclose(shares, fitted.explain(X[0], X[1]).share)
+    # Pairs have no names to compare, so nothing is said of them.
+    np.testing.assert_allclose(named.pair_distance(X.reshape(-1, 2, 4)), fitted.pair_distance(X.reshape(-1, 2, 4)))
+
+
+def test_a_folder_that_is_not_there_is_named_where_a_file_is_written(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere.*no such folder"):
+        adaam.save(AdaAM(3).fit(X), tmp_path / "nowhere" / "model.adaam")
 
 
 def with_value(value):
@@ -107,6 +173,7 @@ def test_a_wrong_number_of_features_is_refused_at_transform(model):
         (np.full(30, -1.0), "cannot count fewer than 0 times"),
         (np.zeros(30), "no row is left"),
         (np.full(30, np.nan), "NaN"),
+        ("yes", "sample_weight='yes' is a str: pass one weight a row"),
         (np.r_[1.0, np.zeros(29)], "equal after preparation|exceeds"),
     ],
 )

@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rattler_build import Stage0Recipe
-
 
 def main(path, folder):
+    from rattler_build import Stage0Recipe
+
     path = Path(path).resolve()
     (variant,) = Stage0Recipe.from_file(path).render()
     recipe = variant.recipe.to_dict()

@@ -1,5 +1,6 @@
 """Displays draw the numbers of dense oracles, in the caller's axes or in a figure of their own."""
 
+import re
 import subprocess
 import sys
 
@@ -119,7 +120,13 @@ def test_projection_draws_at_most_the_rows_asked_for_and_a_line_for_one_componen
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"components": (0, 10)}, "names component 10"), ({"labels": [1, 2]}, "one label a row")]
+    ("options", "message"),
+    [
+        ({"components": (0, 10)}, "names component 10"),
+        ({"components": (0,)}, "components=\\(0,\\) must name two"),
+        ({"components": 1}, "components=1 must name two"),
+        ({"labels": [1, 2]}, "one label a row"),
+    ],
 )
 def test_projection_names_what_does_not_fit(metric, digits, options, message):
     with pytest.raises(ValueError, match=message):
@@ -152,8 +159,9 @@ def test_components_of_named_features_are_bars_of_the_strongest_ones(wine):
 
 
 def test_components_refuse_a_shape_that_does_not_fit(metric):
-    with pytest.raises(ValueError, match=r"image_shape=\(7, 7\) does not fit 64 features"):
-        ComponentsDisplay.from_estimator(metric, image_shape=(7, 7))
+    for shape in ((7, 7), 64, (64,), "square"):
+        with pytest.raises(ValueError, match=rf"image_shape={re.escape(repr(shape))} does not fit 64 features"):
+            ComponentsDisplay.from_estimator(metric, image_shape=shape)
 
 
 def test_contributions_are_the_shares_of_the_mean_squared_distance(wine):

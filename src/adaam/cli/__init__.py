@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -77,7 +77,12 @@ def build_parser() -> ArgumentParser:
 
 
 def _clusters(text: str) -> int | str:
-    return text if text == "auto" else int(text)
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is neither a whole number nor auto") from None
 
 
 def _add_learner_options(command: ArgumentParser, clusters: Callable[[str], int | str] = int) -> None:

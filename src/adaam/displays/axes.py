@@ -79,7 +79,9 @@ def feature_names(model: LinearMetric) -> list[str]:
 
 def check_image_shape(image_shape: Any, n_features: int, otherwise: str) -> None:
     """An image has as many pixels as a row has features; None is no image."""
-    if isinstance(image_shape, str) or (image_shape is not None and np.prod(image_shape) != n_features):
+    if image_shape is None:
+        return
+    if isinstance(image_shape, str) or np.shape(image_shape) != (2,) or np.prod(image_shape) != n_features:
         raise ValueError(
             f"image_shape={image_shape!r} does not fit {n_features} features. "
             f"Use (rows, columns) whose product is that number, {otherwise}."

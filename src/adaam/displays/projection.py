@@ -147,6 +147,8 @@ def _plane(Z: FloatMatrix, labels: Any) -> tuple[FloatMatrix, tuple[str, str]]:
 
 
 def _pair(Z: FloatMatrix, components: Any) -> tuple[FloatMatrix, tuple[str, str]]:
+    if np.shape(components) != (2,):
+        raise ValueError(f"components={components!r} must name two of the components 0..{Z.shape[1] - 1}.")
     first, second = (check_whole("components", number, at_least=0) for number in components)
     if max(first, second) >= Z.shape[1]:
         raise ValueError(

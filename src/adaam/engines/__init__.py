@@ -1,5 +1,6 @@
 """Engines: where the n-sized work happens."""
 
+from adaam._checks import check_object, check_whole
 from adaam.engines.cpu import CPUEngine
 from adaam.engines.gpu import GPUEngine
 from adaam.engines.heat import FittedHeat
@@ -17,4 +18,9 @@ def resolve_engine(engine: "str | Engine") -> Engine:
         if engine == "gpu":
             return GPUEngine()
         raise ValueError(f'engine={engine!r} is not known. Use "auto", "cpu", "gpu" or an engine such as CPUEngine().')
+    check_object("engine", engine)
+    if not hasattr(engine, "neighbor_graph"):
+        raise TypeError(f'engine={engine!r} is a {type(engine).__name__}; use "auto", "cpu", "gpu" or an engine.')
+    if isinstance(engine, CPUEngine):
+        check_whole("tile_bytes", engine.tile_bytes)
     return engine

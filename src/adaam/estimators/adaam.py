@@ -174,6 +174,10 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         self : AdaAM
             The fitted learner.
         """
+        if isinstance(self.n_clusters, str) and self.n_clusters == "auto":
+            raise ValueError(
+                "n_clusters='auto' is for AdaAMClustering, which estimates the number; AdaAM needs it, as AdaAM(8)."
+            )
         n_clusters = check_whole("n_clusters", self.n_clusters)
         n_iter = check_whole("n_iter", self.n_iter)
         preparation = resolve_preparation(self.preparation)

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from adaam._checks import check_whole, check_word
+from adaam._checks import check_kind, check_object, check_whole, check_word
 from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam.array_api import in_kind
 from adaam.engines import Engine, resolve_engine
@@ -22,6 +22,8 @@ from adaam.estimators.stored_rows import is_large, rows_at_hand
 from adaam.estimators.voting import voted_labels
 from adaam.partition.heads import HEADS, LINKS_PER_ROW
 from adaam.rows import as_rows, checked_blocks
+
+LEARNERS = "AdaAM, LPP, PCAN or PreparedMetric, or None to have one chosen"
 
 
 class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
@@ -242,7 +244,11 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
             self.labels_ = self._predicted(self._map().apply(X, engine), engine)
 
     def _engine(self) -> Engine:
-        return resolve_engine(self.engine) if self.learner is None else self.learner._engine()
+        if self.learner is None:
+            return resolve_engine(self.engine)
+        check_object("learner", self.learner)
+        learner: LinearMetric = check_kind("learner", self.learner, LinearMetric, LEARNERS)
+        return learner._engine()
 
 
 def check_clusters(n_clusters: Any, n_samples: int, n_distinct: int) -> int:

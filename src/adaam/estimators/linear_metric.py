@@ -1,10 +1,11 @@
 """What every fitted linear map offers: transform and back, distances, explanations."""
 
+import os
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from adaam._typing import FloatMatrix, FloatVector, Tall
 from adaam.array_api import in_kind, on_host
@@ -91,10 +92,14 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         engine = self._engine()
-        pairs = pairs if engine.accepts(pairs) else np.asarray(pairs)
-        if pairs.ndim != 3 or pairs.shape[1] != 2:
+        if not engine.accepts(pairs):
+            try:
+                pairs = np.asarray(pairs)
+            except ValueError as error:
+                raise ValueError(f"pairs is ragged; it must be (n_pairs, 2, {self.n_features_in_}).") from error
+        if tuple(pairs.shape[1:]) != (2, self.n_features_in_):
             raise ValueError(f"pairs has shape {tuple(pairs.shape)}; it must be (n_pairs, 2, {self.n_features_in_}).")
-        rows = self._rows(pairs.reshape(-1, pairs.shape[2]), reset=False)
+        rows = self._nameless(pairs.reshape(-1, pairs.shape[2]))
         Z = engine.like(self._map().apply(rows, engine), pairs)
         distances: FloatVector = ((Z[::2] - Z[1::2]) ** 2).sum(axis=1) ** 0.5
         return distances
@@ -146,7 +151,12 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         labels = tuple(str(name) for name in names)
         if a is None:
             return contributions(labels, self.components_, self.covariance_)
-        pair = validate_data(self, np.vstack([a, b]), reset=False, dtype=np.float64, skip_check_array=False)
+        shapes = np.shape(a), np.shape(b)
+        if shapes != ((self.n_features_in_,),) * 2:
+            raise ValueError(
+                f"explain takes two rows of {self.n_features_in_} features, but got shapes {shapes[0]} and {shapes[1]}."
+            )
+        pair = self._nameless(np.vstack([a, b]).astype(np.float64))
         difference = np.diff(scaled_rows(pair, self.preparation_.row_scaling), axis=0)
         return contributions(labels, self.components_, self.components_ @ difference.T @ difference)
 
@@ -162,6 +172,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _rows(self, X: Any, *, reset: bool) -> Tall:
         """Validate rows at the door, once; arrays of the engine's own kind are checked where they are."""
+        self._check_form(X)
         at_least = 2 if reset else 1
         engine = self._engine()
         if engine.accepts(X):
@@ -176,6 +187,27 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             dtype=[np.float64, np.float32],
             ensure_min_samples=at_least,
         )
+
+    def _nameless(self, rows: Any) -> Tall:
+        """Check rows that cannot have names, as those of pairs, so that none are missed."""
+        engine = self._engine()
+        if engine.accepts(rows):
+            return engine.check_rows(rows, 1)
+        checked: Tall = check_array(on_host(rows), dtype=[np.float64, np.float32])
+        return checked
+
+    def _check_form(self, X: Any) -> None:
+        """Say what to do with things that hold rows but are none."""
+        if isinstance(X, str | os.PathLike):
+            raise TypeError(
+                f"X={str(X)!r} is a path, not rows. Read them into an array; or open the file by adaam.rows.open_rows, "
+                "which AdaAM reads block by block."
+            )
+        if isinstance(X, RowSource):
+            raise TypeError(
+                f"{type(self).__name__} wants its rows in memory, but X is a {type(X).__name__}. Read them into an "
+                "array; AdaAM is fitted, and every map applied, to such rows as they are."
+            )
 
     def _take_features(self, source: RowSource, *, reset: bool) -> None:
         """Remember number and names of a source's columns, or compare them with those remembered."""

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from scipy.sparse import csr_array, issparse
 
-from adaam._checks import check_whole, check_word
+from adaam._checks import check_object, check_whole, check_word
 from adaam._typing import ColumnScaling
 from adaam.affinity import Affinity, AffinityLearner, KNNAffinity, SparseAffinity
 from adaam.engines import Engine, resolve_engine
@@ -125,6 +125,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
         preparation = resolve_preparation(self.preparation)
         engine = resolve_engine(self.engine)
         learner = KNNAffinity() if self.affinity is None else self.affinity
+        check_object("affinity", learner)
         if affinity is None and not hasattr(learner, "learn"):
             affinity = learner
         if affinity is not None and (sample_weight is not None or neighbors is not None):

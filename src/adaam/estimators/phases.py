@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, TypeVar
 
+from adaam._checks import check_verbose
 from adaam.progress import LOGGER, Teller, teller
 
 __all__ = ["CallbackSupportMixin", "FitPhases", "fit_phases", "with_callbacks"]
@@ -91,6 +92,7 @@ def fit_phases(model: Any, n_phases: int, X: Any) -> Iterator[FitPhases]:
     What callbacks answer is not asked for: phases are steps of one computation, and stopping between two of them would
     leave no model.
     """
+    check_verbose(model.verbose)
     if _with_callbacks is None:
         yield FitPhases(model, None)
         return
