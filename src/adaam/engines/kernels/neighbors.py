@@ -1,18 +1,24 @@
-"""Exact nearest neighbours by compiled kernels: a good guess of them bounds their distances, one pass proves it.
+"""Nearest neighbours by compiled kernels: a good guess of them bounds their distances, one pass proves it.
 
 The guess comes from the leaves of two trees. The pass then looks at all pairs in a few
 columns of large variance. What is left of each row beyond them enters by its length alone: |x - y| is never less than
 the difference of the lengths. So a pair that is too far in these columns is too far, and only the few others are
 measured in all.
+
+Of many rows the pass looks at pairs of near clusters alone. How many neighbours that finds is measured on some rows;
+where they are too few, the pass goes over all pairs after all.
 """
 
+from collections.abc import Sequence
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.kernels.near_clusters import CLUSTER_ROWS, AllPairs, Layout, near_clusters
 
 SMALLEST, LARGEST = 1e-140, 1e140  # entries whose squares neither vanish nor overflow
 BLOCK_BYTES = 1 << 22
@@ -21,10 +27,21 @@ LEAF_ROWS = 1024  # rows of a leaf, at most
 SPLIT_COLUMNS = 32  # columns of largest variance, by which the tree splits
 MAX_NEIGHBORS = 256  # past it lists are too long to be kept by insertion
 TILE_ROWS = 512
+MANY_ROWS = 1 << 15  # from here on near clusters are searched in place of all rows
+ENOUGH_RECALL = 0.985
+RECALL_ROWS = 200  # rows whose neighbours are looked for among all others, to measure what was missed
 STEP = 64  # columns that are measured together, as the kernels have it
 MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
 # What measuring a pair costs, in the time that one column of a product takes: to begin with, and for each column.
 MEASURED_PAIR, MEASURED_COLUMN = 600.0, 4.0
+
+
+class Pairs(NamedTuple):
+    """Pairs of rows and their squared distances."""
+
+    row: IntVector
+    column: IntVector
+    value: FloatVector
 
 
 class NarrowRows:
@@ -65,6 +82,13 @@ class NarrowRows:
         tile += squares[:, None]
         return np.asarray(tile)
 
+    def reorder(self, order: IntVector) -> None:
+        """Lay the rows out in another order."""
+        d = self.rows.shape[1]
+        self.steps = self.steps[order]
+        self.rows = self.steps.reshape(len(order), -1)[:, :d]
+        self.squares = self.squares[order]
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -94,10 +118,28 @@ def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType) -> tuple[IntMatr
     if not SMALLEST < max(abs(float(X.min())), abs(float(X.max()))) < LARGEST:
         return None
     narrow = NarrowRows(X)
-    bounds = _guessed(narrow, k, kernels)[1][:, -1] + np.float32(2.0 * narrow.error)
+    n = len(narrow)
+    order = np.arange(n)
+    layouts: list[Layout] = [AllPairs(n, TILE_ROWS)]
+    if n >= MANY_ROWS:
+        head = narrow.rows[:, :SPLIT_COLUMNS]
+        clusters = near_clusters(head, _leaves(head, CLUSTER_ROWS))
+        order = clusters.order
+        narrow.reorder(order)
+        layouts.insert(0, clusters)
+    guessed = _guessed(narrow, k, kernels)
+    bounds = guessed[1][:, -1] + np.float32(2.0 * narrow.error)
     leading = Leading(narrow, _leading_columns(narrow, bounds))
-    found = _candidates(narrow, leading, bounds, k, kernels)
-    return None if found is None else _ranked(X, found, k, narrow.error, kernels)
+    found: tuple[IntMatrix, FloatMatrix] | None = None
+    for layout in layouts:
+        pairs = _candidates(narrow, leading, bounds, layout, k, kernels)
+        if pairs is None:
+            return None
+        pairs = _completed(pairs, *guessed)
+        found = _ranked(X, _in_order(pairs, order), k, narrow.error, kernels)
+        if isinstance(layout, AllPairs) or _recall(narrow, order, found[0]) >= ENOUGH_RECALL:
+            break
+    return found
 
 
 def _guessed(narrow: NarrowRows, k: int, kernels: ModuleType) -> tuple[IntMatrix, FloatMatrix]:
@@ -159,21 +201,20 @@ def _leading_columns(narrow: NarrowRows, bounds: FloatVector) -> int:
 
 
 def _candidates(
-    narrow: NarrowRows, leading: Leading, bounds: FloatVector, k: int, kernels: ModuleType
-) -> csr_array | None:
-    """All pairs within the bound of their first row, with their squared distances; each tile serves both its sides."""
+    narrow: NarrowRows, leading: Leading, bounds: FloatVector, layout: Layout, k: int, kernels: ModuleType
+) -> Pairs | None:
+    """Pairs within the bound of their first row, with their squared distances; each tile serves both its sides."""
     n = len(narrow)
-    blocks = row_blocks(n, TILE_ROWS)
+    blocks = layout.slices()
 
-    def within(rows: slice) -> tuple[IntVector, IntVector, FloatVector]:
+    def within(block: int) -> Pairs:
+        rows = blocks[block]
         height = rows.stop - rows.start
-        room = np.empty(height * min(TILE_ROWS, n), np.float32)
+        room = np.empty(height * max(TILE_ROWS, height), np.float32)
         row, column = np.empty((2, 2 * len(room)), np.int32)
         value = np.empty(2 * len(room), np.float32)
         parts = []
-        for columns in blocks:
-            if columns.start < rows.start:
-                continue
+        for columns in layout.columns(block, TILE_ROWS):
             tile = room[: height * (columns.stop - columns.start)].reshape(height, -1)
             np.matmul(leading.left[rows], leading.right[columns].T, out=tile)
             n_found = kernels.within_bounds(
@@ -192,18 +233,54 @@ def _candidates(
                 value,
             )
             parts.append((row[:n_found].copy(), column[:n_found].copy(), value[:n_found].copy()))
-        merged = [np.concatenate(part) for part in zip(*parts, strict=True)]
-        return merged[0], merged[1], merged[2]
+        return _joined(parts)
 
-    found: list[tuple[IntVector, IntVector, FloatVector]] = []
+    found: list[Pairs] = []
     n_found = 0
-    for part in ordered_map(within, blocks):
+    for part in ordered_map(within, range(len(blocks))):
         found.append(part)
-        n_found += len(part[0])
+        n_found += len(part.row)
         if n_found > MAX_CANDIDATES * k * n:
             return None
-    row, column, value = (np.concatenate(part) for part in zip(*found, strict=True))
-    return csr_array(coo_array((value, (row, column)), shape=(n, n)))
+    return _joined(found)
+
+
+def _joined(parts: Sequence[tuple[IntVector, IntVector, FloatVector]]) -> Pairs:
+    row, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Pairs(row, column, value)
+
+
+def _completed(pairs: Pairs, indices: IntMatrix, distances: FloatMatrix) -> Pairs:
+    """Add the guess for rows that have fewer candidates than neighbours: it may lie in clusters not searched."""
+    n, k = indices.shape
+    short = np.flatnonzero(np.bincount(pairs.row, minlength=n) < k)
+    if len(short) == 0:
+        return pairs
+    known = np.isin(pairs.row, short)
+    keys = pairs.row[known].astype(np.int64) * n + pairs.column[known]
+    row, column = np.repeat(short, k), indices[short].ravel()
+    new = ~np.isin(row * n + column, keys)
+    guess = Pairs(row[new].astype(np.int32), column[new], distances[short].ravel()[new])
+    return _joined([pairs, guess])
+
+
+def _in_order(pairs: Pairs, order: IntVector) -> csr_array:
+    """Pairs by the rows of X, of which `order` tells the place."""
+    n = len(order)
+    return csr_array(coo_array((pairs.value, (order[pairs.row], order[pairs.column])), shape=(n, n)))
+
+
+def _recall(narrow: NarrowRows, order: IntVector, indices: IntMatrix) -> float:
+    """Share of true neighbours among those found, by a look at all others from some rows."""
+    n, k = indices.shape
+    some = np.linspace(0, n - 1, min(n, RECALL_ROWS)).astype(np.intp)
+    tile = narrow.squares - 2.0 * (narrow.rows[some] @ narrow.rows.T) + narrow.squares[some, None]
+    tile[np.arange(len(some)), some] = np.inf
+    limits = np.partition(tile, k - 1, axis=1)[:, k - 1] + 2.0 * narrow.error
+    place = np.empty(n, np.intp)
+    place[order] = np.arange(n)
+    found = np.take_along_axis(tile, place[indices[order[some]]], axis=1)
+    return float((found <= limits[:, None]).mean())
 
 
 def _ranked(
