@@ -282,3 +282,14 @@ def test_the_shape_of_tiles_does_not_change_what_is_kept(columns, rows, rng, mon
     assert sum(part.above for part in tallies) == 2 * (upper > 1.5).sum()
     found = np.sort(np.concatenate([part.values for part in tallies]))
     np.testing.assert_allclose(found, np.sort(upper[(upper >= 0.5) & (upper <= 1.5)]), rtol=1e-13)
+
+
+@needs_numba
+def test_of_many_rows_products_in_float32_move_the_result_by_less_than_a_millionth(rng, monkeypatch, loops):
+    P, X = rng.standard_normal((600, 4)), rng.standard_normal((600, 21)) * 1e30
+    weights = rng.integers(1, 4, size=600).astype(float)
+    expected, expected_degrees = dense_pruned(P, 2.0, X, weights)
+    monkeypatch.setattr(screened, "MANY_ROWS", 1)
+    gram, degrees = pruned_gram(P, 2.0, X, weights, 64, loops)
+    assert 0 < np.abs(gram - expected).max() < 1e-6 * np.abs(expected).max()
+    np.testing.assert_allclose(degrees, expected_degrees, atol=1e-12 * np.abs(expected_degrees).max())

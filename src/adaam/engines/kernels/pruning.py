@@ -32,7 +32,7 @@ def _product(P: FloatMatrix, i: int, Q: FloatMatrix, j: int) -> float:
 
 @compiled
 def _add_rows(values: FloatVector, places: IntVector, n_found: int, X: FloatMatrix, out: FloatMatrix, i: int) -> None:
-    """Add value * row of each survivor to row i; eight at a time, so that it is read and written once for them all."""
+    """Add value * row of each survivor to row i; eight at a time in the precision of X, their sums in that of `out`."""
     d = X.shape[1]
     q = 0
     while q + 8 <= n_found:
@@ -69,6 +69,7 @@ def add_survivors(
     X_columns: FloatMatrix,
     row_weights: FloatVector,
     column_weights: FloatVector,
+    scale: float,
     product: FloatMatrix,
     row_sums: FloatVector,
     column_sums: FloatVector,
@@ -76,11 +77,12 @@ def add_survivors(
     """Add a tile's part of SWX and Sw: entries whose exact magnitude is at least `threshold`, right of the diagonal.
 
     `tile` holds the entries in float32, in units in which nothing below `low` can reach the threshold; what does not
-    fall below it is computed again from its two rows. Its first column is `ahead` of its first row.
+    fall below it is computed again from its two rows. Its first column is `ahead` of its first row. Entries times
+    `scale` and the rows of X are at most 1, so that X may come in float32.
     """
     n_rows, n_columns = tile.shape
     places = np.empty(n_columns + 1, np.int32)
-    values = np.empty(n_columns + 1, np.float64)
+    values = np.empty(n_columns + 1, X_columns.dtype)
     for i in range(n_rows):
         n_near = _above(tile[i], low, max(0, i + 1 - ahead), places)
         n_found = 0
@@ -91,7 +93,7 @@ def add_survivors(
             if abs(entry) >= threshold:
                 weighted = entry * column_weights[j]
                 places[n_found] = j
-                values[n_found] = weighted
+                values[n_found] = weighted * scale
                 n_found += 1
                 total += weighted
                 column_sums[j] += entry * row_weights[i]
