@@ -201,12 +201,12 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if isinstance(X, str | os.PathLike):
             raise TypeError(
                 f"X={str(X)!r} is a path, not rows. Read them into an array; or open the file by adaam.rows.open_rows, "
-                "which AdaAM reads block by block."
+                "which AdaAM and AdaAMClustering read block by block."
             )
         if isinstance(X, RowSource):
             raise TypeError(
                 f"{type(self).__name__} wants its rows in memory, but X is a {type(X).__name__}. Read them into an "
-                "array; AdaAM is fitted, and every map applied, to such rows as they are."
+                "array; AdaAM and AdaAMClustering are fitted, and every map applied, to such rows as they are."
             )
 
     def _take_features(self, source: RowSource, *, reset: bool) -> None:
