@@ -194,7 +194,7 @@ def guess_bracket(pairs: Pairs, t: float) -> tuple[float, float]:
     total = pairs.off_diagonal_weight()
     counts = np.concatenate([shares * (total / shares.sum()), pairs.diagonal])
     slack = 4.0 * total * np.sqrt(max(t / total, 1.0 / n_sampled) / n_sampled)
-    # Only the largest are put in order, unless few of them hold nearly all the weight.
+    # Only the largest are put in order, unless they weigh so little that the cut lies below them.
     n_top = min(len(values), int(2.0 * len(values) * (t + slack) / total) + 64)
     order = _largest(values, n_top)
     if counts[order].sum() < t + slack:
