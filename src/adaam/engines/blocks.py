@@ -29,13 +29,17 @@ def ordered_map(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterat
     """Apply `work` to items on all threads and yield the results in the order of the items.
 
     Each item is computed by one thread with BLAS kept to that thread, so its bits do not depend on how many threads
-    there are. Only a few results wait at a time: memory does not grow with the number of items. A lone item is left to
-    the caller's thread and to BLAS's own threads: mapping one row must cost microseconds.
+    there are; a map within such work runs on its thread. Only a few results wait at a time: memory does not grow with
+    the number of items. A lone item is left to the caller's thread and to BLAS's own threads: mapping one row must cost
+    microseconds.
     """
     if len(items) == 1:
         yield work(items[0])
         return
     n_threads = blas_threads()
+    if n_threads == 1:  # also within the work of another such map
+        yield from map(work, items)
+        return
     with thread_pools().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
         waiting: deque[Future[Result]] = deque()
         try:

@@ -1,6 +1,6 @@
 """The CPU engine: row blocks on all cores, exact, nothing n x n."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -20,7 +20,7 @@ from adaam.engines.kernels import compiled_kernels
 from adaam.engines.nearest import nearest_others
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import neighborhoods, tie_tolerance
-from adaam.engines.protocol import Clusters
+from adaam.engines.protocol import Clusters, Result
 from adaam.engines.tiles import pruned_gram
 from adaam.linalg import eigh
 
@@ -66,6 +66,10 @@ class CPUEngine:
     def like(self, Z: Tall, X: Any) -> FloatMatrix:
         """Return Z itself: everything here is NumPy."""
         return np.asarray(Z)
+
+    def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
+        """Do work for each item, an item a thread."""
+        return ordered_map(work, items)
 
     def asarray(self, X: Tall) -> Tall:
         """Return X itself: validated rows are already where this engine works."""

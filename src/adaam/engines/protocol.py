@@ -1,12 +1,14 @@
 """The verbs an engine provides: all work whose size grows with the number of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines.heat import FittedHeat
 from adaam.engines.neighbor_graph import NeighborGraph
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,10 @@ class Engine(Protocol):
 
     def like(self, Z: Tall, X: Any) -> Any:
         """Return Z as the kind of array that X is: what `transform` gives back."""
+        ...
+
+    def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
+        """Do work that calls the engine for each item, side by side where that is faster; results in order."""
         ...
 
     def asarray(self, X: Tall) -> Tall:

@@ -18,6 +18,7 @@ from adaam.large.stability import Stability, stability
 from adaam.linalg import left_vector_map, smallest_eigenpairs, unit_columns, whitened_eigenpairs, whitening
 from adaam.progress import Teller
 from adaam.projection import Projection
+from adaam.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,17 @@ def counted_blocks(rows: BlockedRows) -> Counted:
     """Pass over the blocks once, for what everything else needs to know before."""
     sizes, n_distinct, grams = np.zeros(rows.n_blocks), 0, []
     for half in halves_of(rows.n_blocks):
+        samples = rows.engine.each(lambda block: _counted(rows.sample(block)), half)
         gram: FloatMatrix = np.zeros((0, 0))
-        for block in half:
-            sample = rows.sample(block)
-            sizes[block], n_distinct = sample.size, n_distinct + sample.n_rows
-            gram = sample.gram() + gram if gram.size else sample.gram()
+        for block, (size, n_rows, part) in zip(half, samples, strict=True):
+            sizes[block], n_distinct = size, n_distinct + n_rows
+            gram = part + gram if gram.size else part
         grams.append(gram)
     return Counted(sizes, n_distinct, tuple(grams))
+
+
+def _counted(sample: Sample) -> tuple[float, int, FloatMatrix]:
+    return sample.size, sample.n_rows, sample.gram()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +117,18 @@ class PooledFit:
 
     def _first_links(self, blocks: range, onto: FloatMatrix, share: float) -> tuple[Links, Links]:
         """Heat-kernel graph and intermediate affinity, in one pass."""
-        heat: Links | None = None
-        intermediate: Links | None = None
-        for block in blocks:
+
+        def links(block: int) -> tuple[Links, Links]:
             sample = self.rows.sample(block)
             near = heat_links(sample, self.n_neighbors, resolve_heat(self.settings.heat))
-            alike = pruned_links(sample, onto, share, self._alpha_c(0), self.settings.diagonal)
-            heat = near if heat is None else heat + near
-            intermediate = alike if intermediate is None else intermediate + alike
+            return near, pruned_links(sample, onto, share, self._alpha_c(0), self.settings.diagonal)
+
+        sums: tuple[Links, Links] | None = None
+        for block, (near, alike) in zip(blocks, self.rows.engine.each(links, blocks), strict=True):
+            sums = (near, alike) if sums is None else (sums[0] + near, sums[1] + alike)
             self.tell(f"block {block + 1} of {self.rows.n_blocks}: neighbours and intermediate affinity")
-        assert heat is not None
-        assert intermediate is not None
-        return heat, intermediate
+        assert sums is not None
+        return sums
 
     def _projection(self, known: Evidence, n_components: int) -> tuple[Projection, Links]:
         """Projection and final affinity, as often as asked, then LPP on final affinity and heat-kernel degrees."""
@@ -145,8 +150,11 @@ class PooledFit:
         return Projection(np.ascontiguousarray(unit_columns(pairs.vectors).T), pairs.values), final
 
     def _final_links(self, blocks: range, onto: FloatMatrix, share: float) -> Iterable[Links]:
-        for block in blocks:
-            yield pruned_links(self.rows.sample(block), onto, share, self._alpha_c(1), self.settings.diagonal)
+        def links(block: int) -> Links:
+            return pruned_links(self.rows.sample(block), onto, share, self._alpha_c(1), self.settings.diagonal)
+
+        for block, found in zip(blocks, self.rows.engine.each(links, blocks), strict=True):
+            yield found
             self.tell(f"block {block + 1} of {self.rows.n_blocks}: final affinity")
 
     def _alpha_c(self, stage: int) -> float:

@@ -1,6 +1,6 @@
 """The GPU engine: rows and tiles on one device, exact, nothing n x n; the same code runs on host tensors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal, cast
@@ -16,7 +16,7 @@ from adaam.engines.gpu.memory import MemoryPlan
 from adaam.engines.gpu.verb import verb
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import tie_tolerance
-from adaam.engines.protocol import Clusters, Graph
+from adaam.engines.protocol import Clusters, Graph, Result
 from adaam.linalg import eigh
 
 # From this many rows on, a fit of float32 rows works in float32 and on the tensor cores.
@@ -101,6 +101,10 @@ class GPUEngine:
         return tensor.to(X.device if isinstance(X, torch.Tensor) else tensor.device)
 
     @verb
+    def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
+        """Do work for each item in turn: one is enough to fill the device."""
+        return map(work, items)
+
     def asarray(self, X: Tall) -> Tall:
         """Copy dense host rows to the device where they fit; sparse rows and those that do not fit stay."""
         if self.accepts(X):
