@@ -1,12 +1,13 @@
 """Engines: where the n-sized work happens."""
 
+from adaam.engines.cluster import DaskEngine
 from adaam.engines.cpu import CPUEngine
 from adaam.engines.gpu import GPUEngine
 from adaam.engines.heat import FittedHeat
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.protocol import Engine, Graph
 
-__all__ = ["CPUEngine", "Engine", "FittedHeat", "GPUEngine", "Graph", "NeighborGraph", "resolve_engine"]
+__all__ = ["CPUEngine", "DaskEngine", "Engine", "FittedHeat", "GPUEngine", "Graph", "NeighborGraph", "resolve_engine"]
 
 
 def resolve_engine(engine: "str | Engine") -> Engine:
@@ -16,5 +17,9 @@ def resolve_engine(engine: "str | Engine") -> Engine:
             return CPUEngine()
         if engine == "gpu":
             return GPUEngine()
-        raise ValueError(f'engine={engine!r} is not known. Use "auto", "cpu", "gpu" or an engine such as CPUEngine().')
+        if engine == "dask":
+            return DaskEngine()
+        raise ValueError(
+            f'engine={engine!r} is not known. Use "auto", "cpu", "gpu", "dask" or an engine such as CPUEngine().'
+        )
     return engine

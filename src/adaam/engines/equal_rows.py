@@ -23,12 +23,12 @@ def first_equal(X: Tall) -> IntVector:
     """Index of the first row equal to each row."""
     first_seen: dict[bytes, int] = {}
     owner = np.arange(X.shape[0])
-    for i, row in enumerate(_row_bytes(X)):
+    for i, row in enumerate(row_bytes(X)):
         owner[i] = first_seen.setdefault(blake2b(row, digest_size=16).digest(), i)
     return owner
 
 
-def _row_bytes(X: Tall) -> Iterator[bytes | memoryview]:
+def row_bytes(X: Tall) -> Iterator[bytes | memoryview]:
     """Yield the content of each row; equal rows yield equal bytes, negative zeros included."""
     if issparse(X):
         for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
