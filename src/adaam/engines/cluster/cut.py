@@ -13,6 +13,8 @@ from adaam.engines.cluster.rows import ClusterRows
 from adaam.engines.cut import MAX_DISTINCT, N_BINS, Tally, merged
 
 SAMPLED_ROWS = 2048  # rows whose pairs guess the first bracket
+AROUND = (1.2, 0.83)  # of the wanted number of entries, at its ends
+FEW_VALUES = 1 << 20  # magnitudes inside the first bracket that are kept without a look at bins
 FEW_PAIRS = 1 << 20  # all magnitudes of so many pairs are kept at once
 
 Block = tuple[FloatMatrix, Any, Any]  # P, weights and diagonal of the same rows
@@ -31,7 +33,9 @@ def exact_cut(P: ClusterRows, t: float, weights: Column, diagonal: Column, task_
     passes = Passes(P, weights, diagonal, task_bytes, tile_rows)
     by_values = len(P) ** 2 <= FEW_PAIRS
     if not by_values:
-        low, high = guess_bracket(P, t / max(passes.total(), 1.0), floor, ceiling)
+        share = t / max(passes.total(), 1.0)
+        low, high = guess_bracket(P, share, floor, ceiling)
+        by_values = high < ceiling and (AROUND[0] - AROUND[1]) * share * len(P) ** 2 / 2 < FEW_VALUES
     while True:
         kept = passes.values(low, high) if by_values else None
         tally = passes.bins(low, high) if kept is None else kept
@@ -47,10 +51,10 @@ def exact_cut(P: ClusterRows, t: float, weights: Column, diagonal: Column, task_
         elif kept is not None:
             return float(kept.values[kept.reaching(t)])
         else:
-            # Two bins wide, so that rounding of the edges cannot push the answer out.
+            # Half a bin more either way, so that rounding of the edges cannot push the answer out.
             step = (high - low) / N_BINS
-            low = float(tally.values[tally.reaching(t)])
-            high = min(high, low + 2 * step)
+            edge = float(tally.values[tally.reaching(t)])
+            low, high = max(low, edge - step / 2), min(high, edge + 1.5 * step)
             floor, ceiling = low, high
             by_values = True
 
@@ -101,7 +105,7 @@ def guess_bracket(P: ClusterRows, share: float, floor: float, ceiling: float) ->
     step = max(1, len(P) // SAMPLED_ROWS)
     rows = np.asarray(P[np.arange(0, len(P), step)[:SAMPLED_ROWS]])
     upper = np.abs(rows @ rows.T)[np.triu_indices(len(rows), k=1)]
-    wanted = np.clip(1.0 - share * np.array([1.5, 0.67]), 0.0, 1.0)
+    wanted = np.clip(1.0 - share * np.array(AROUND), 0.0, 1.0)
     low, high = np.quantile(upper, wanted)
     return (floor, ceiling) if share > 0.6 or not floor < low < high < ceiling else (float(low), float(high))
 
@@ -118,7 +122,8 @@ def counted_values(
     tallies = []
     for values, counts in magnitudes(low, tile_rows, own, others, with_own):
         inside = values <= high
-        tallies.append(Tally(float(counts[~inside].sum()), values[inside], counts[inside]))
+        above, within = _split(counts, inside)
+        tallies.append(Tally(above, values[inside], np.broadcast_to(within, (np.count_nonzero(inside),))))
         if sum(len(part.values) for part in tallies) > MAX_DISTINCT:
             tallies = [merged(tallies)]
             if len(tallies[0].values) > MAX_DISTINCT // 2:
@@ -130,12 +135,24 @@ def counted_bins(low: float, high: float, tile_rows: int, own: Block, others: li
     """Count the entries of one block with others by bins."""
     edges = np.linspace(low, high, N_BINS + 1)[:-1]
     above, counted = 0.0, np.zeros(N_BINS)
+    steps = N_BINS / (high - low) if high > low else 0.0
     for values, counts in magnitudes(low, tile_rows, own, others, with_own):
         inside = values <= high
-        above += float(counts[~inside].sum())
-        bins = np.searchsorted(edges, values[inside], side="right") - 1
-        counted += np.bincount(bins, counts[inside], N_BINS)
+        beyond, within = _split(counts, inside)
+        above += beyond
+        bins = np.minimum(((values[inside] - low) * steps).astype(np.intp), N_BINS - 1)
+        if isinstance(within, float):
+            counted += within * np.bincount(bins, minlength=N_BINS)
+        else:
+            counted += np.bincount(bins, within, N_BINS)
     return Tally(above, edges, counted)
+
+
+def _split(counts: Any, inside: FloatVector) -> tuple[float, Any]:
+    """Total count of what is above a bracket, and the counts inside it: one for all, or one each."""
+    if isinstance(counts, float):
+        return counts * (len(inside) - np.count_nonzero(inside)), counts
+    return float(counts[~inside].sum()), counts[inside]
 
 
 def magnitudes(low: float, tile_rows: int, own: Block, others: list[Block], with_own: bool) -> Any:
@@ -159,9 +176,9 @@ def magnitudes(low: float, tile_rows: int, own: Block, others: list[Block], with
                 yield tile.ravel()[found], _multiplicities(weights, block[1], rows, columns, found, tile.shape[1])
 
 
-def _multiplicities(own: Any, other: Any, rows: slice, columns: slice, found: IntVector, width: int) -> FloatVector:
+def _multiplicities(own: Any, other: Any, rows: slice, columns: slice, found: IntVector, width: int) -> Any:
     if isinstance(own, float):
-        return np.full(len(found), 2.0 * own * own)
+        return 2.0 * own * own
     row, column = np.divmod(found, width)
     return np.asarray(2.0 * own[rows][row] * other[columns][column])
 
