@@ -13,12 +13,24 @@ from sklearn.utils.validation import check_is_fitted
 from adaam._checks import check_whole, check_word
 from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam.array_api import in_kind
-from adaam.engines import Engine, resolve_engine
+from adaam.engines import DaskEngine, Engine, resolve_engine
 from adaam.estimators.choosing import Chosen, choose, counted_clusters, given_metric
 from adaam.estimators.fitting import row_weights
 from adaam.estimators.linear_metric import LinearMetric
+from adaam.estimators.spread_clustering import (
+    SpreadRows,
+    choose_spread,
+    count_of,
+    given_spread,
+    known_rows,
+    partition,
+    voted,
+)
 from adaam.estimators.voting import voted_labels
 from adaam.partition.heads import HEADS, LINKS_PER_ROW
+
+
+LONE_NEIGHBORS = "neighbors belong to one metric; pass learner=AdaAM(n_clusters) with them."
 
 
 class AdaAMClustering(ClusterMixin, LinearMetric):
@@ -44,13 +56,13 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         k-means++ starts; the run of least inertia is kept.
     random_state : int, RandomState instance or None, default=0
         Seed of the starts. The default makes results the same from run to run.
-    engine : {"auto", "cpu", "gpu"} or engine, default="auto"
+    engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
         Where the work is done; a given learner brings its own.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each training row, on the host also where X is a tensor.
+        Cluster of each training row, on the host also where X is a tensor; a Dask array where X is one.
     selection_ : Selection
         What was tried, what was chosen and how sure that is; `print(model.selection_)` shows it as a table.
     head_ : str
@@ -131,8 +143,12 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         engine = self._engine()
         X = self._rows(X, reset=True)
-        rows, weights = engine.distinct(engine.asarray(X), row_weights(sample_weight, X.shape[0], engine))
+        arrived = engine.asarray(X)
+        rows, weights = engine.distinct(arrived, row_weights(sample_weight, X.shape[0], engine))
         count = None
+        if isinstance(engine, DaskEngine):
+            given = {"sample_weight": sample_weight, "neighbors": neighbors}
+            return self._fit_spread(SpreadRows(X, arrived, rows, weights), given, heads, n_init, seed, engine)
         if self.n_clusters == "auto":
             count = counted_clusters(rows, weights, engine, seed)
             n_clusters = count.n_clusters
@@ -141,7 +157,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
 
         if self.learner is None:
             if neighbors is not None:
-                raise ValueError("neighbors belong to one metric; pass learner=AdaAM(n_clusters) with them.")
+                raise ValueError(LONE_NEIGHBORS)
             chosen = choose(rows, weights, n_clusters, heads, n_init=n_init, seed=seed, engine=engine)
         else:
             given = {"sample_weight": sample_weight, "neighbors": neighbors}
@@ -149,6 +165,38 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
             metric = clone(self.learner).fit(X, **given)
             chosen = given_metric(metric, rows, weights, n_clusters, heads, n_init=n_init, seed=seed, engine=engine)
         self._store(chosen, X, rows)
+        self.selection_ = chosen.selection.with_count(count)
+        return self
+
+    def _fit_spread(
+        self, at: SpreadRows, given: dict[str, Any], heads: tuple[str, ...], n_init: int, seed: int, engine: DaskEngine
+    ) -> Self:
+        """Fit rows on a cluster: nothing of the size of all rows comes here unless X was here."""
+        known = known_rows(at.rows, at.weights, seed)
+        count = count_of(known, seed) if self.n_clusters == "auto" else None
+        if count is None:
+            n_clusters = check_clusters(self.n_clusters, at.arrived.shape[0], at.rows.shape[0])
+        else:
+            n_clusters = count.n_clusters
+        settings = {"n_init": n_init, "seed": seed}
+        if self.learner is None:
+            if given["neighbors"] is not None:
+                raise ValueError(LONE_NEIGHBORS)
+            chosen = choose_spread(known, at.rows, at.weights, n_clusters, heads, engine=engine, **settings)
+        else:
+            passed = {name: value for name, value in given.items() if value is not None}
+            metric = clone(self.learner).fit(at.arrived, **passed)
+            chosen = given_spread(metric, known, n_clusters, heads, **settings)
+        self.metric_ = chosen.metric
+        for name in _SHARED:
+            setattr(self, name, getattr(chosen.metric, name))
+        Z = self._map().apply(at.rows, engine)
+        found = partition(chosen, known, Z, at.weights, n_clusters, n_init, seed, engine)
+        self.head_, self.cluster_centers_, self.inertia_ = chosen.head, found.centers, found.inertia
+        self.n_clusters_ = len(found.centers)
+        self.embedding_, self.embedding_labels_ = found.embedding, found.embedding_labels
+        labels = self._predicted(Z if at.rows is at.arrived else self._map().apply(at.arrived, engine), engine)
+        self.labels_ = engine.like(labels, at.X)
         self.selection_ = chosen.selection.with_count(count)
         return self
 
@@ -177,6 +225,8 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
     def _predicted(self, Z: Tall, engine: Engine) -> IntVector:
         if self.embedding_ is None or self.embedding_labels_ is None:
             return engine.nearest(Z, self.cluster_centers_)
+        if isinstance(engine, DaskEngine) and engine.accepts(Z):
+            return cast(IntVector, voted(Z, self.embedding_, self.embedding_labels_, engine))
         return voted_labels(engine.to_host(Z), self.embedding_, self.embedding_labels_, LINKS_PER_ROW)
 
     def _store(self, chosen: Chosen, X: Tall, rows: Tall) -> None:
@@ -221,12 +271,18 @@ def check_clusters(n_clusters: Any, n_samples: int, n_distinct: int) -> int:
 def numbered(labels: IntVector, weights: FloatVector, Z: FloatMatrix) -> IntVector:
     """Clusters numbered from the largest to the smallest, so that the order of rows does not name them."""
     _, labels = np.unique(labels, return_inverse=True)
-    sizes = np.bincount(labels, weights)
     centers, _ = _centers(Z, labels, weights)
-    # Equal sizes are told apart by the first coordinates, of which a few are enough; rounding must not decide.
-    scale = np.abs(Z).max(initial=np.finfo(np.float64).tiny)
-    order = np.lexsort((*np.round(centers[:, :4] / scale, 4).T[::-1], -np.round(sizes, 9)))
+    order = cluster_order(centers, np.bincount(labels, weights), float(np.abs(Z).max(initial=0.0)))
     return np.asarray(np.argsort(order)[labels], dtype=np.intp)
+
+
+def cluster_order(centers: FloatMatrix, sizes: FloatVector, scale: float) -> IntVector:
+    """Order of clusters from the largest to the smallest.
+
+    Equal sizes are told apart by the first coordinates, of which a few are enough; rounding must not decide.
+    """
+    places = np.round(centers[:, :4] / max(scale, np.finfo(np.float64).tiny), 4)
+    return np.lexsort((*places.T[::-1], -np.round(sizes, 9)))
 
 
 def _centers(Z: FloatMatrix, labels: IntVector, weights: FloatVector) -> tuple[FloatMatrix, float]:

@@ -10,7 +10,6 @@ from adaam._checks import check_weights
 from adaam._typing import FloatVector, Tall
 from adaam.affinity import AdaptiveAffinity
 from adaam.engines import Engine
-from adaam.engines.columns import spread
 from adaam.estimators.fitting import check_clusters, check_components, row_weights
 from adaam.estimators.phases import FitPhases
 from adaam.large import (
@@ -71,7 +70,7 @@ def fit_array(X: Tall, sample_weight: Any, settings: PoolingSettings, phase: Fit
     """Fit rows in memory."""
     engine = settings.engine
     weights = row_weights(sample_weight, X.shape[0], engine)
-    n_present = int(np.count_nonzero(spread(engine.to_host(weights), X.shape[0])))
+    n_present = X.shape[0] if isinstance(weights, float) else int((weights > 0).sum())
     planned = plan_of(settings, n_present, X.shape[1], X.dtype.itemsize, stored=False)
     with phase("preparation"):
         rows = engine.asarray(X)

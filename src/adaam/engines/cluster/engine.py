@@ -1,6 +1,6 @@
 """The cluster engine: rows in blocks on Dask workers, exact, small matrices alone travel to the client."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +9,10 @@ from scipy.sparse import issparse
 
 from adaam._checks import check_word
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines.cluster import cut, equal_rows, graph, half, kmeans, lazy, nearest, pruned
+from adaam.engines.cluster import cut, dealt, equal_rows, graph, half, kmeans, lazy, nearest, pruned
 from adaam.engines.cluster.columns import ClusterColumn
+from adaam.engines.cluster.dealt import Groups
+from adaam.engines.cluster.kmeans import ClusterSums
 from adaam.engines.cluster.layout import planned_sizes
 from adaam.engines.cluster.rows import (
     HOST,
@@ -26,7 +28,7 @@ from adaam.engines.cluster.rows import (
     centred,
     host_rows,
 )
-from adaam.engines.cluster.workers import Workers, as_dask_array, connected, dask_array, is_dask
+from adaam.engines.cluster.workers import Workers, as_dask_array, connected, dask_array, is_dask, mapped_array
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import tie_tolerance
 from adaam.engines.protocol import Clusters, Graph
@@ -84,7 +86,7 @@ class DaskEngine:
 
     def like(self, Z: Tall, X: Any) -> Any:
         """Return Z as the kind of array that X is: a Dask array for a Dask collection, else NumPy."""
-        if not is_dask(X):
+        if not (is_dask(X) or isinstance(X, lazy.LazyRows)):
             return self.to_host(Z)
         if isinstance(Z, ClusterRows):
             return Z.dask()
@@ -236,6 +238,34 @@ class DaskEngine:
         if not isinstance(Z, ClusterRows):
             return HOST.nearest(Z, centers)
         return Z.column(Z.each("nearest", block_nearest, Fixed(centers)), np.intp)
+
+    def row_labels(self, Z: Tall, work: Callable[[Any], IntVector]) -> Any:
+        """Label that `work` gives each row of a block: a column for rows on the workers, lazy for a Dask array."""
+        if is_dask(Z):
+            return mapped_array(Z, work, None, np.intp, "adaam-predict")
+        return Z.column(Z.each("labels", work), np.intp)
+
+    def cluster_sums(self, Z: ClusterRows, labels: Any, weights: Column, n_clusters: int) -> ClusterSums:
+        """Sums, weights and extent of labelled rows."""
+        return kmeans.cluster_sums(Z, labels, weights, n_clusters)
+
+    def shared(self, value: Any) -> Any:
+        """Send a value once, for many tasks."""
+        return self._workers().share("shared", value)
+
+    def n_groups(self, X: Tall) -> int:
+        """Row blocks that rows on the workers are in."""
+        return len(self.asarray(X).sizes)
+
+    def dealt(
+        self, X: Tall, weights: Column, places: Callable[[IntVector], IntVector], edges: tuple[int, ...]
+    ) -> Groups:
+        """Send rows to groups by the places that their numbers have."""
+        return dealt.dealt(self.asarray(X), weights, places, edges)
+
+    def n_threads(self) -> int:
+        """Threads of all workers."""
+        return self._workers().n_threads()
 
     def _workers(self) -> Workers:
         return connected(self.client, self.in_flight, self.patience, self.progress)

@@ -1,5 +1,7 @@
 """k-means on the workers: block sums of every run at once, added up in order until no centre moves."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
@@ -10,6 +12,15 @@ from adaam.engines.cluster.starts import Block, parallel_starts, plus_plus_start
 MAX_ITERATIONS = 300
 MOST_STEPS = 1 << 12  # tasks that k-means++ may take, and
 MOST_NUMBERS = 1 << 28  # distances that it may keep; beyond, k-means||
+
+
+class ClusterSums(NamedTuple):
+    """Of labelled rows: weighted sums and weights of clusters, weighted sum of squares, and largest coordinate."""
+
+    sums: FloatMatrix
+    weights: FloatVector
+    squares: FloatVector
+    largest: float
 
 
 def kmeans(
@@ -101,3 +112,20 @@ def farthest(
     distances = np.square(Z - centers[labels]).sum(axis=1)
     far = np.argsort(-distances, kind="stable")[:n_rows]
     return distances[far], labels[far], weights[far], Z[far]
+
+
+def cluster_sums(Z: ClusterRows, labels: Any, weights: Column, n_clusters: int) -> ClusterSums:
+    """What centres, sizes and inertia of a partition follow from."""
+    found = Z.workers.fetch(Z.each("cluster-sums", block_sums, labels, weights, n_clusters))
+    sums, counts, squares, largest = zip(*found, strict=True)
+    return ClusterSums(np.sum(sums, axis=0), np.sum(counts, axis=0), np.sum(squares, axis=0), max(largest))
+
+
+def block_sums(Z: FloatMatrix, labels: IntVector, weights: Any, n_clusters: int) -> ClusterSums:
+    """Sums over the rows of a block."""
+    held = np.broadcast_to(np.asarray(weights, dtype=np.float64), (len(Z),))
+    member = np.zeros((n_clusters, len(Z)))
+    member[labels, np.arange(len(Z))] = held
+    wide = np.asarray(Z, np.float64)
+    lengths = np.einsum("ij,ij->i", wide, wide)
+    return ClusterSums(member @ wide, member.sum(axis=1), member @ lengths, float(np.abs(wide).max(initial=0.0)))
