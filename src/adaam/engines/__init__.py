@@ -1,13 +1,24 @@
 """Engines: where the n-sized work happens."""
 
-from adaam.engines.cluster import DaskEngine
+from adaam.engines.cluster import ClusterError, ClusterPlan, DaskEngine
 from adaam.engines.cpu import CPUEngine
 from adaam.engines.gpu import GPUEngine
 from adaam.engines.heat import FittedHeat
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.protocol import Engine, Graph
 
-__all__ = ["CPUEngine", "DaskEngine", "Engine", "FittedHeat", "GPUEngine", "Graph", "NeighborGraph", "resolve_engine"]
+__all__ = [
+    "CPUEngine",
+    "ClusterError",
+    "ClusterPlan",
+    "DaskEngine",
+    "Engine",
+    "FittedHeat",
+    "GPUEngine",
+    "Graph",
+    "NeighborGraph",
+    "resolve_engine",
+]
 
 
 def resolve_engine(engine: "str | Engine") -> Engine:

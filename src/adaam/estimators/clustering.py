@@ -4,19 +4,19 @@ import warnings
 from typing import Any, Self, cast
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.base import ClusterMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from adaam._checks import check_whole, check_word
-from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
+from adaam._typing import IntVector, Tall
 from adaam.array_api import in_kind
 from adaam.engines import DaskEngine, Engine, resolve_engine
 from adaam.estimators.choosing import Chosen, choose, counted_clusters, given_metric
 from adaam.estimators.fitting import row_weights
 from adaam.estimators.linear_metric import LinearMetric
+from adaam.estimators.numbering import centers_and_inertia, numbered
 from adaam.estimators.spread_clustering import (
     SpreadRows,
     choose_spread,
@@ -28,7 +28,6 @@ from adaam.estimators.spread_clustering import (
 )
 from adaam.estimators.voting import voted_labels
 from adaam.partition.heads import HEADS, LINKS_PER_ROW
-
 
 LONE_NEIGHBORS = "neighbors belong to one metric; pass learner=AdaAM(n_clusters) with them."
 
@@ -239,7 +238,7 @@ class AdaAMClustering(ClusterMixin, LinearMetric):
         labels = numbered(chosen.labels, chosen.weights, Z)
         self.head_ = chosen.head
         self.n_clusters_ = int(labels.max()) + 1
-        self.cluster_centers_, self.inertia_ = _centers(Z, labels, chosen.weights)
+        self.cluster_centers_, self.inertia_ = centers_and_inertia(Z, labels, chosen.weights)
         by_center = chosen.head == "k-means"
         self.embedding_ = None if by_center else Z
         self.embedding_labels_ = None if by_center else labels
@@ -266,32 +265,6 @@ def check_clusters(n_clusters: Any, n_samples: int, n_distinct: int) -> int:
             stacklevel=3,
         )
     return min(wanted, n_distinct)
-
-
-def numbered(labels: IntVector, weights: FloatVector, Z: FloatMatrix) -> IntVector:
-    """Clusters numbered from the largest to the smallest, so that the order of rows does not name them."""
-    _, labels = np.unique(labels, return_inverse=True)
-    centers, _ = _centers(Z, labels, weights)
-    order = cluster_order(centers, np.bincount(labels, weights), float(np.abs(Z).max(initial=0.0)))
-    return np.asarray(np.argsort(order)[labels], dtype=np.intp)
-
-
-def cluster_order(centers: FloatMatrix, sizes: FloatVector, scale: float) -> IntVector:
-    """Order of clusters from the largest to the smallest.
-
-    Equal sizes are told apart by the first coordinates, of which a few are enough; rounding must not decide.
-    """
-    places = np.round(centers[:, :4] / max(scale, np.finfo(np.float64).tiny), 4)
-    return np.lexsort((*places.T[::-1], -np.round(sizes, 9)))
-
-
-def _centers(Z: FloatMatrix, labels: IntVector, weights: FloatVector) -> tuple[FloatMatrix, float]:
-    """Mean of each cluster, and the weighted sum of squared distances to it."""
-    sizes = np.bincount(labels, weights)
-    members = csr_array((weights, (labels, np.arange(len(labels)))), shape=(len(sizes), len(labels)))
-    centers = np.asarray((members @ Z.astype(np.float64)) / sizes[:, None])
-    inertia = float(weights @ np.square(Z - centers[labels]).sum(axis=1))
-    return centers.astype(Z.dtype), inertia
 
 
 # What a clusterer takes over from its metric.

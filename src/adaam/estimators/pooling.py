@@ -18,6 +18,7 @@ from adaam.large import (
     Pooled,
     PooledFit,
     RowBlocks,
+    SpreadBlocks,
     counted_blocks,
     dealt_array,
     dealt_source,
@@ -113,7 +114,7 @@ def deal_of(settings: PoolingSettings, planned: Plan) -> Deal:
     return Deal(planned.n_samples, planned.n_used, planned.n_blocks, seed)
 
 
-def _fit(rows: BlockedRows, planned: Plan, settings: PoolingSettings) -> PooledModel:
+def _fit(rows: BlockedRows | SpreadBlocks, planned: Plan, settings: PoolingSettings) -> PooledModel:
     """Pool the blocks."""
     given = block_settings(settings.pairs)
     n_components = check_components(settings.n_components, settings.n_clusters, len(rows.prepared.components))

@@ -13,6 +13,7 @@ from adaam.engines import CPUEngine, DaskEngine
 from adaam.engines.columns import spread
 from adaam.estimators.choosing import SEARCH_ROWS, Chosen, choose, counted_clusters, given_metric
 from adaam.estimators.linear_metric import LinearMetric
+from adaam.estimators.numbering import cluster_order, numbered
 from adaam.estimators.voting import voted_labels
 from adaam.partition.heads import HEADS, LINKS_PER_ROW, View
 from adaam.selection import ClusterCount, random_rows
@@ -91,8 +92,6 @@ def partition(
     chosen: Chosen, known: Known, Z: Tall, weights: Column, n_clusters: int, n_init: int, seed: int, engine: DaskEngine
 ) -> SpreadPartition:
     """Partition all rows by the chosen head: k-means by the workers, others by votes of the sample's partition."""
-    from adaam.estimators.clustering import cluster_order, numbered
-
     embedding: FloatMatrix | None = None
     embedding_labels: IntVector | None = None
     if chosen.head == "k-means":

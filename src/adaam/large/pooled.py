@@ -6,7 +6,7 @@ With one block this is the fit on all pairs.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -159,7 +159,12 @@ class PooledFit:
         return Projection(np.ascontiguousarray(unit_columns(pairs.vectors).T), pairs.values), final
 
     def _final_links(self, blocks: range, onto: FloatMatrix, share: float) -> Links:
-        given = {"onto": onto, "share": share, "alpha_c": self._alpha_c(1), "diagonal": self.settings.diagonal}
+        given: dict[str, Any] = {
+            "onto": onto,
+            "share": share,
+            "alpha_c": self._alpha_c(1),
+            "diagonal": self.settings.diagonal,
+        }
         found: Links = self.rows.total(blocks, partial(pruned_links, **given), self._teller("final affinity"))
         return found
 

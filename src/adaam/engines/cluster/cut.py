@@ -123,7 +123,7 @@ def counted_values(
     for values, counts in magnitudes(low, tile_rows, own, others, with_own):
         inside = values <= high
         above, within = _split(counts, inside)
-        tallies.append(Tally(above, values[inside], np.broadcast_to(within, (np.count_nonzero(inside),))))
+        tallies.append(Tally(above, values[inside], np.broadcast_to(within, (int(np.count_nonzero(inside)),))))
         if sum(len(part.values) for part in tallies) > MAX_DISTINCT:
             tallies = [merged(tallies)]
             if len(tallies[0].values) > MAX_DISTINCT // 2:

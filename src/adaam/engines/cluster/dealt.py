@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,16 +26,14 @@ class Groups:
     def sums(self, work: Callable[..., Any], own: list[Any], *given: Any) -> Iterator[Any]:
         """What `work` makes of each group with its own argument, in order and here; it is small."""
         submissions = (
-            (lambda part=part, mine=mine: self.workers.call("row-blocks", work, part, mine, *given))
+            partial(self.workers.call, "row-blocks", work, part, mine, *given)
             for part, mine in zip(self.parts, own, strict=True)
         )
         for future in self.workers.in_turn("row blocks", submissions, len(self.parts)):
             yield self.workers.fetch([future])[0]
 
 
-def dealt(
-    X: ClusterRows, weights: Column, places: Callable[[IntVector], IntVector], edges: tuple[int, ...]
-) -> Groups:
+def dealt(X: ClusterRows, weights: Column, places: Callable[[IntVector], IntVector], edges: tuple[int, ...]) -> Groups:
     """Send every row of positive weight to its place; those at or past the last edge take no part."""
     workers, sizes = X.workers, X.sizes
     held = on_blocks(weights, sizes, workers)
@@ -53,7 +53,7 @@ def split_by_place(X: Any, weights: Any, start: int, places: Any, edges: tuple[i
     place = places(np.arange(start, start + len(present)))
     order = np.argsort(place)
     cuts = np.searchsorted(place[order], edges)
-    taken = [order[low:high] for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
+    taken = [order[low:high] for low, high in pairwise(cuts)]
     return [
         (place[some], X[present[some]], weights if isinstance(weights, float) else weights[present[some]])
         for some in taken

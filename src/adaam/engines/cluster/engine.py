@@ -14,6 +14,7 @@ from adaam.engines.cluster.columns import ClusterColumn
 from adaam.engines.cluster.dealt import Groups
 from adaam.engines.cluster.kmeans import ClusterSums
 from adaam.engines.cluster.layout import planned_sizes
+from adaam.engines.cluster.plan import ClusterPlan, cluster_plan
 from adaam.engines.cluster.rows import (
     HOST,
     ClusterRows,
@@ -76,12 +77,32 @@ class DaskEngine:
     progress: bool = False
     name: str = "dask"
 
+    def plan(
+        self,
+        shape: tuple[int, int],
+        n_clusters: int = 8,
+        *,
+        workers: int | None = None,
+        memory: float | None = None,
+        threads: int | None = None,
+        itemsize: int = 8,
+        row_blocks: tuple[int, int] | None = None,
+    ) -> ClusterPlan:
+        """Tell what a fit of rows of this shape costs, on the client's workers or on so many of so much memory each."""
+        if workers is None:
+            at = self._workers()
+            given = (at.n_workers(), at.n_threads(), self._task_bytes(at))
+        else:
+            task_bytes = int(min(TASK_BYTES, (memory or np.inf) / TASK_SHARE))
+            given = (workers, threads or workers, task_bytes if self.task_bytes is None else self.task_bytes)
+        return cluster_plan(shape, n_clusters, *given, self.block_rows, itemsize, row_blocks)
+
     def accepts(self, X: Any) -> bool:
         """Whether X is a Dask collection, or rows on the workers."""
         return is_dask(X) or isinstance(X, ClusterRows | ClusterColumn | lazy.LazyRows)
 
     def check_rows(self, X: Any, at_least: int) -> Tall:
-        """Check a Dask array or DataFrame, as far as it can be told without reading it; blocks are checked when read."""
+        """Check a Dask array or DataFrame, as far as can be told without reading it; blocks are checked when read."""
         return X if isinstance(X, ClusterRows | lazy.LazyRows) else lazy.lazy_rows(X, at_least)
 
     def like(self, Z: Tall, X: Any) -> Any:

@@ -143,7 +143,7 @@ def shared_places(
     places = (k - np.clip(own - 1.0, 0.0, k))[:, None]
     with np.errstate(invalid="ignore"):  # infinity less infinity: places that no row takes
         before, total = tied_weights(held, distances, tolerance)
-    whole = (before[:, -1:] >= places).all(axis=1) | last
+    whole: Any = (before[:, -1:] >= places).all(axis=1) | last
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = np.where(known, np.clip((places - before) / total, 0.0, 1.0), 0.0)
     taken = (shares > 0) & whole[:, None]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ from adaam.engines.cluster.workers import Future, Workers
 
 Sizes: TypeAlias = tuple[int, ...]
 
-MOST_BLOCKS = 96  # pairs of blocks, and pieces sent from each to each, then stay within a few thousand
+MOST_BLOCKS = 96  # unless there are more threads; block pairs, and pieces sent from each to each, stay few thousand
 LEAST_ROWS = 512
 
 
@@ -24,14 +24,14 @@ def starts(sizes: Sizes) -> tuple[int, ...]:
 def even_sizes(n_rows: int, n_blocks: int) -> Sizes:
     """Cut rows into blocks of equal size, but for one row more or less."""
     edges = [i * n_rows // n_blocks for i in range(n_blocks + 1)]
-    return tuple(stop - start for start, stop in zip(edges[:-1], edges[1:], strict=True))
+    return tuple(stop - start for start, stop in pairwise(edges))
 
 
 def planned_sizes(n_rows: int, row_bytes: int, n_threads: int, task_bytes: int, block_rows: int | None) -> Sizes:
     """Choose row blocks: four for each thread, so that all have work, within what a task may hold."""
     if block_rows is None:
         n_blocks = max(4 * n_threads, -(-8 * n_rows * row_bytes // task_bytes))
-        n_blocks = min(n_blocks, MOST_BLOCKS, max(1, n_rows // LEAST_ROWS))
+        n_blocks = min(n_blocks, max(MOST_BLOCKS, 2 * n_threads), max(1, n_rows // LEAST_ROWS))
     else:
         n_blocks = -(-n_rows // block_rows)
     return even_sizes(n_rows, max(1, n_blocks))

@@ -27,7 +27,8 @@ class LazyRows:
     @property
     def dtype(self) -> "np.dtype[Any]":
         """Precision."""
-        return np.dtype(self.array.dtype)
+        dtype: np.dtype[Any] = self.array.dtype
+        return dtype
 
     ndim = 2
 

@@ -1,6 +1,7 @@
 """Exact nearest neighbours of all rows: block pairs in rounds, each round within the bounds of those before it."""
 
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,7 @@ def tables_of(
 ) -> tuple[IntMatrix, FloatMatrix]:
     """Indices and distances of the nearest others of some rows, here."""
     edges = (*starts(X.sizes), len(X))
-    where = [np.flatnonzero((rows >= low) & (rows < high)) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    where = [np.flatnonzero((rows >= low) & (rows < high)) for low, high in pairwise(edges)]
     chosen = [
         X.workers.share("neighbours-rows", rows[place] - low) if len(place) else None
         for place, low in zip(where, edges[:-1], strict=True)

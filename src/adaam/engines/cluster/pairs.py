@@ -1,6 +1,7 @@
 """Which block pairs make a pass: each pair once, as many for every block, a group of partners a task."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,10 +26,12 @@ def pair_tasks(n_blocks: int, group: int, *, doubling: bool = False) -> list[lis
     Block i meets i + 1, i + 2, ... around a ring to the far side, so that all blocks have the same work. A task takes
     up to `group` of these steps at once; `doubling` begins with itself alone, then takes 1, 2, 4, ... steps.
     """
-    steps, sizes = list(range(1, n_blocks // 2 + 1)), []
+    steps = list(range(1, n_blocks // 2 + 1))
+    sizes: list[int] = []
     while sum(sizes) < len(steps):
         sizes.append(min(group, 2 ** len(sizes) if doubling else group))
-    rounds, first = [], 0
+    rounds: list[list[PairTask]] = []
+    first = 0
     for size in [0, *sizes] if doubling or not sizes else sizes:
         taken = steps[first : first + size]
         first += size
@@ -74,7 +77,7 @@ def all_pairs(
 ) -> Iterator[tuple[PairTask, Future]]:
     """Run the tasks of a pass in a fixed order, few at a time."""
     tasks = [task for tasks in rounds for task in tasks]
-    done = workers.in_turn(name, ((lambda task=task: submit(task)) for task in tasks), len(tasks))
+    done = workers.in_turn(name, (partial(submit, task) for task in tasks), len(tasks))
     yield from zip(tasks, done, strict=True)
 
 

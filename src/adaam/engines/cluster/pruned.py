@@ -53,7 +53,7 @@ def pruned_part(
     threshold: float, tile_rows: int, own: Block, others: list[Block], with_own: bool
 ) -> tuple[FloatMatrix, ...]:
     """Half of the Gram matrix and the row sums that one block makes with others, and with itself where asked for."""
-    P, X, weights = own
+    P, X, _ = own
     part = np.zeros((X.shape[1], X.shape[1]))
     own_sums, other_sums = np.zeros(len(P)), [np.zeros(len(block[0])) for block in others]
     for rows in row_blocks(len(P), tile_rows):

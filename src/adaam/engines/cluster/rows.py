@@ -152,7 +152,7 @@ def block_scatter(X: Any, scale: Column, weights: Column, mean: Any) -> FloatMat
 
 def block_project(X: Any, scale: Column, mean: Any, components: FloatMatrix) -> FloatMatrix:
     """(scale * x - mean) @ components.T."""
-    return HOST.project(X, scale, mean, components)
+    return np.asarray(HOST.project(X, scale, mean, components))
 
 
 def block_nearest(Z: Any, centers: FloatMatrix) -> IntVector:
@@ -161,6 +161,6 @@ def block_nearest(Z: Any, centers: FloatMatrix) -> IntVector:
 
 
 def centred(X: Any, scale: Column, mean: Any) -> FloatMatrix:
-    """scale * x - mean, dense in float64: of few rows alone."""
+    """Rows scaled and less their mean, dense in float64: of few rows alone."""
     dense = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
     return np.asarray(dense * (scale if isinstance(scale, float) else scale[:, None]) - mean)

@@ -68,7 +68,9 @@ def _drawn(
 
 
 def parallel_starts(rows: SortedRows, mean: FloatVector, n_clusters: int, n_init: int, seed: int) -> FloatMatrix:
-    """Centres (1, c, m) by k-means||: rows drawn in a few rounds by their distance, clustered here by their counts.
+    """Centres (n_init, c, m) by k-means||: rows drawn in a few rounds by distance, clustered here by their counts.
+
+    As many clusterings of the drawn rows as starts are wanted go on to all rows.
 
     Which rows are drawn depends on their coordinates and the seed, not on their order or block.
     """
@@ -85,7 +87,8 @@ def parallel_starts(rows: SortedRows, mean: FloatVector, n_clusters: int, n_init
     counts = np.sum(rows.each("kmeans-start", center_counts, candidates, mean), axis=0)
     if len(candidates) < n_clusters:
         raise ValueError(f"n_clusters={n_clusters} exceeds the {len(candidates)} different rows of positive weight.")
-    return CPUEngine().kmeans(candidates, n_clusters, n_init, seed, counts).centers[None]
+    host = CPUEngine()
+    return np.stack([host.kmeans(candidates, n_clusters, 1, seed + i, counts).centers for i in range(n_init)])
 
 
 def block_mass(block: Block) -> float:
@@ -96,7 +99,7 @@ def block_mass(block: Block) -> float:
 def squared(Z: FloatMatrix, centers: FloatMatrix) -> FloatMatrix:
     """Squared distances (centres, rows), not below zero."""
     squares = np.einsum("ij,ij->i", Z, Z) + np.einsum("ij,ij->i", centers, centers)[:, None]
-    return np.maximum(squares - 2.0 * (centers @ Z.T), 0.0)
+    return np.asarray(np.maximum(squares - 2.0 * (centers @ Z.T), 0.0))
 
 
 def nearer(block: Block, closest: FloatMatrix | None, centers: FloatMatrix, mean: FloatVector) -> FloatMatrix:
@@ -122,9 +125,11 @@ def rows_at(block: Block, closest: FloatMatrix | None, runs: IntVector, targets:
     Z, weights = block
     found = np.empty(len(runs), np.intp)
     for run in np.unique(runs):
-        mass = np.cumsum(weights if closest is None else closest[run] * weights)
-        side = "right" if closest is None else "left"
-        found[runs == run] = np.searchsorted(mass, targets[runs == run], side=side)
+        mine = runs == run
+        if closest is None:
+            found[mine] = np.searchsorted(np.cumsum(weights), targets[mine], side="right")
+        else:
+            found[mine] = np.searchsorted(np.cumsum(closest[run] * weights), targets[mine])
     return Z[np.minimum(found, len(Z) - 1)]
 
 
@@ -164,7 +169,7 @@ def drawn_rows(
     """Rows drawn by their share of the cost."""
     Z = block[0] - mean
     share = wanted * squared(Z, centers).min(axis=0) * block[1]
-    return Z[uniform(Z, scale, seed) < share]
+    return np.asarray(Z[uniform(Z, scale, seed) < share])
 
 
 def center_counts(block: Block, centers: FloatMatrix, mean: FloatVector) -> FloatVector:

@@ -95,7 +95,11 @@ class Workers:
 
     def n_threads(self) -> int:
         """Threads of all workers."""
-        return max(1, sum(self.client.nthreads().values()))
+        return max(1, int(sum(self.client.nthreads().values())))
+
+    def n_workers(self) -> int:
+        """Workers there are."""
+        return max(1, len(self.client.nthreads()))
 
     def worker_bytes(self) -> float:
         """Memory limit of the smallest worker; infinity where none is set."""
