@@ -44,7 +44,10 @@ class ClusterColumn(np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, rows: Any) -> FloatVector:
         """Numbers of a few rows, here."""
         wanted = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
-        return np.concatenate([np.empty(0), *self.workers.fetch(picked_parts(self, wanted))])
+        order = np.argsort(wanted, kind="stable")
+        found = np.empty(len(wanted), self.dtype)
+        found[order] = np.concatenate([np.empty(0), *self.workers.fetch(picked_parts(self, wanted[order]))])
+        return found
 
     def sum(self) -> Any:
         """Sum over all rows."""

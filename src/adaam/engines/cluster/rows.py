@@ -46,6 +46,10 @@ class ClusterRows:
         rows = stacked(self.workers.fetch(self.parts))
         return np.asarray(rows.toarray() if issparse(rows) else rows, dtype=dtype)
 
+    def toarray(self) -> FloatMatrix:
+        """Bring all rows here, dense."""
+        return self.__array__()
+
     def __getitem__(self, rows: Any) -> "ClusterRows":
         """Take some rows, in ascending order."""
         wanted: IntVector = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
