@@ -1,7 +1,9 @@
 """One cluster for all tests: three worker processes of one thread each on this machine, of little memory."""
 
 import logging
+import os
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -10,24 +12,38 @@ pytest.importorskip("distributed", reason="dask and distributed are not installe
 
 
 @pytest.fixture(scope="session")
-def cluster():
+def new_cluster():
+    """Start a cluster of worker processes; its client is the current one unless told otherwise."""
     from distributed import Client, LocalCluster
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        local = LocalCluster(
-            n_workers=3,
-            threads_per_worker=1,
-            processes=True,
-            memory_limit="1.5GB",
-            dashboard_address=None,
-            host="127.0.0.1",
-        )
-        client = Client(local)
-    yield client
-    client.close()
-    local.close()
+    logging.getLogger("distributed").setLevel(logging.DEBUG if os.environ.get("DD") else logging.CRITICAL)
+
+    @contextmanager
+    def start(n_workers, threads_per_worker=1, memory_limit="1.5GB", current=True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            local = LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=threads_per_worker,
+                processes=True,
+                memory_limit=memory_limit,
+                dashboard_address="127.0.0.1:0",
+                host="127.0.0.1",
+            )
+            client = Client(local, set_as_default=current)
+        try:
+            yield client
+        finally:
+            client.close()
+            local.close()
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def cluster(new_cluster):
+    with new_cluster(3) as client:
+        yield client
 
 
 @pytest.fixture(autouse=True)

@@ -98,15 +98,10 @@ def test_the_same_fit_gives_the_same_bits(digits):
     np.testing.assert_array_equal(first.components_, second.components_)
 
 
-def test_the_number_of_workers_does_not_change_the_map(digits):
-    from distributed import Client, LocalCluster
-
+def test_the_number_of_workers_does_not_change_the_map(digits, new_cluster):
     expected = AdaAM(10, engine=DaskEngine(block_rows=300)).fit(digits)
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None, host="127.0.0.1") as local,
-        Client(local, set_as_default=False) as one,
-    ):
-        found = AdaAM(10, engine=DaskEngine(client=one, block_rows=300)).fit(digits)
+    with new_cluster(1, threads_per_worker=2, current=False) as other:
+        found = AdaAM(10, engine=DaskEngine(client=other, block_rows=300)).fit(digits)
     np.testing.assert_array_equal(found.components_, expected.components_)
 
 
