@@ -60,7 +60,9 @@ def test_dask_arrays_go_in_and_lazy_dask_arrays_come_out(digits, chunked):
         model.inverse_transform(Z).compute(), expected.inverse_transform(expected.transform(digits)), atol=1e-9
     )
     pairs = np.stack([digits[:50], digits[50:100]], axis=1)
-    np.testing.assert_allclose(model.pair_distance(da.from_array(pairs, chunks=(20, 2, 64))), expected.pair_distance(pairs))
+    np.testing.assert_allclose(
+        model.pair_distance(da.from_array(pairs, chunks=(20, 2, 64))), expected.pair_distance(pairs)
+    )
     assert isinstance(model.transform(digits), np.ndarray)
     clusters = paper_method(10, "dask").fit(rows)
     assert isinstance(clusters.labels_, da.Array)
