@@ -10,7 +10,7 @@ from scipy.linalg import subspace_angles
 from sklearn.datasets import load_digits
 
 from adaam import AdaAM, AdaAMClustering, RowBlocks
-from adaam.engines import CPUEngine, ClusterError, DaskEngine
+from adaam.engines import ClusterError, CPUEngine, DaskEngine
 from adaam.engines.cluster.workers import Workers
 
 
@@ -151,8 +151,6 @@ def test_a_task_that_kills_every_worker_is_a_clear_error(new_cluster, digits, wh
 
 
 def test_without_a_client_the_way_out_is_named():
-    from distributed import worker_client  # noqa: F401
-
     import distributed
 
     with pytest.MonkeyPatch.context() as patch:

@@ -60,7 +60,7 @@ class Workers:
                 "with more memory. Nothing was kept, and the fit can be repeated."
             ) from error
         except Exception as error:
-            if not _is_lost_connection(error):
+            if not self._is_cut_off(error):
                 raise
             raise ClusterError(
                 f"The connection to the Dask scheduler was lost while tasks were under way ({error!r}). Nothing was "
@@ -109,6 +109,13 @@ class Workers:
     def blocks_of(self, array: Any) -> list[Future]:
         """Compute the row blocks of a Dask array that has all columns in one chunk."""
         return list(self.client.compute(list(array.to_delayed().ravel()), optimize_graph=True))
+
+    def _is_cut_off(self, error: Exception) -> bool:
+        """Whether an error is that of a lost scheduler, and not one that a task raised."""
+        from distributed import CancelledError
+        from distributed.comm import CommClosedError
+
+        return isinstance(error, CancelledError | CommClosedError) or self.client.status != "running"
 
     def _wait(self, futures: Sequence[Future]) -> None:
         """Wait for tasks, but not for ever where no worker is left to run them."""
@@ -191,10 +198,3 @@ def mapped_array(
     drop = [1] if n_columns is None else None
     name = f"{name}-0{uuid4().hex}"
     return da.map_blocks(work, array, *beside, dtype=dtype, chunks=chunks, drop_axis=drop, meta=meta, name=name)
-
-
-def _is_lost_connection(error: Exception) -> bool:
-    from distributed import CancelledError
-    from distributed.comm import CommClosedError
-
-    return isinstance(error, CancelledError | CommClosedError | OSError)
