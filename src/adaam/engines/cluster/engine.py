@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 from adaam._checks import check_word
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines.cluster import cut, dealt, equal_rows, graph, half, kmeans, lazy, nearest, pruned
+from adaam.engines.cluster import cut, dealt, equal_rows, half, kmeans, lazy, nearest, neighborhoods, pruned
 from adaam.engines.cluster.columns import ClusterColumn
 from adaam.engines.cluster.dealt import Groups
 from adaam.engines.cluster.kmeans import ClusterSums
@@ -207,7 +207,7 @@ class DaskEngine:
         rows = self.asarray(X)
         length = float(np.sqrt((self.row_norms(rows) ** 2).mean()))
         given = (tie_tolerance(length, rows.dtype), self._task_bytes(rows.workers), HOST._tile_rows())
-        return graph.neighbor_graph(rows, n_neighbors, weights, *given)
+        return neighborhoods.neighbor_graph(rows, n_neighbors, weights, *given)
 
     def asgraph(self, graph: NeighborGraph) -> Graph:
         """Return the graph itself: what it is made into is split when it meets rows."""
