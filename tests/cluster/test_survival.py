@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 
 import numpy as np
@@ -88,13 +89,13 @@ def test_a_worker_killed_among_row_blocks_changes_nothing(client, digits, when, 
     assert subspace_angles(found.components_.T, AdaAM(10, pairs=pairs).fit(digits).components_.T).max() < 1e-9
 
 
-def test_a_paused_worker_changes_nothing(client, digits, expected, when):
-    """A worker above its memory threshold takes no new tasks; others take them, and read what it holds."""
+def test_a_worker_paused_for_a_while_changes_nothing(client, digits, expected, when):
+    """A worker above its memory threshold begins no task until it has spilt; others read what it holds meanwhile."""
 
     def pause(dask_worker):
         from distributed.core import Status
 
-        dask_worker.memory_manager.memory_monitor = lambda *given: None
+        dask_worker.memory_manager.memory_pause_fraction = False  # its monitor would resume it at once
         dask_worker.status = Status.paused
 
     def resume(dask_worker):
@@ -103,11 +104,15 @@ def test_a_paused_worker_changes_nothing(client, digits, expected, when):
         dask_worker.status = Status.running
 
     paused = next(iter(client.nthreads()))
-    when("neighbours", 4, lambda: client.run(pause, workers=[paused]))
-    try:
-        found = AdaAM(10, engine=DaskEngine(block_rows=300)).fit(digits)
-    finally:
-        client.run(resume, workers=[paused])
+    timer = threading.Timer(3.0, lambda: client.run(resume, workers=[paused]))
+
+    def pause_for_a_while():
+        client.run(pause, workers=[paused])
+        timer.start()
+
+    when("neighbours", 4, pause_for_a_while)
+    found = AdaAM(10, engine=DaskEngine(block_rows=300)).fit(digits)
+    timer.join()
     assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-9
 
 
@@ -130,8 +135,6 @@ def test_no_worker_at_all_is_a_clear_error(new_cluster, digits, when):
 def test_a_task_that_kills_every_worker_is_a_clear_error(new_cluster, digits, when):
     """What ends one worker after the other is given up, with what to change."""
     with new_cluster(1, current=False) as doomed:
-        import threading
-
         stop = threading.Event()
 
         def kill_on():
@@ -163,8 +166,6 @@ def test_without_a_client_the_way_out_is_named():
 @pytest.mark.slow
 def test_all_of_mnist_within_small_workers_with_one_killed_at_a_random_moment(client, paper_data, tmp_path):
     """70,000 rows read from disk by three workers of 1.5 GB each; one of them dies on the way."""
-    import threading
-
     import dask.array as da
 
     zarr = pytest.importorskip("zarr")

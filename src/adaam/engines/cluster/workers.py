@@ -4,6 +4,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, TypeAlias
@@ -37,7 +38,8 @@ class Workers:
         The name is what the dashboard shows. Each task can be made again from what it was made of.
         """
         key = f"adaam-{name}-0{uuid4().hex}"
-        return self.client.submit(on_one_thread, work, *given, key=key, pure=False)
+        with self._clear_errors():
+            return self.client.submit(on_one_thread, work, *given, key=key, pure=False)
 
     def share(self, name: str, value: Any) -> Future:
         """Send a value once, for many tasks; like any result it can be had again when a worker is lost."""
@@ -48,24 +50,9 @@ class Workers:
 
     def fetch(self, futures: Sequence[Future]) -> list[Any]:
         """Bring small results here."""
-        from distributed.scheduler import KilledWorker
-
-        try:
+        with self._clear_errors():
             self._wait(futures)
             return list(self.client.gather(list(futures)))
-        except KilledWorker as error:
-            raise ClusterError(
-                f"The cluster gave up a task: {error}. A task that ends so often usually needs more memory than "
-                "its worker has; use DaskEngine(task_bytes=...) or (block_rows=...) with smaller numbers, or workers "
-                "with more memory. Nothing was kept, and the fit can be repeated."
-            ) from error
-        except Exception as error:
-            if not self._is_cut_off(error):
-                raise
-            raise ClusterError(
-                f"The connection to the Dask scheduler was lost while tasks were under way ({error!r}). Nothing was "
-                "kept: repeat the fit once the client is connected again."
-            ) from error
 
     def in_turn(self, name: str, submissions: Iterable[Callable[[], Future]], total: int) -> Iterator[Future]:
         """Submit tasks one after the other and yield each when done, in order, a bounded number being under way."""
@@ -76,7 +63,8 @@ class Workers:
         def finished() -> Future:
             nonlocal done
             future = waiting.popleft()
-            self._wait([future])
+            with self._clear_errors():
+                self._wait([future])
             done += 1
             LOGGER.debug("%s: %d of %d tasks", name, done, total)
             if line is not None and (line.changes or done == total):
@@ -109,6 +97,29 @@ class Workers:
     def blocks_of(self, array: Any) -> list[Future]:
         """Compute the row blocks of a Dask array that has all columns in one chunk."""
         return list(self.client.compute(list(array.to_delayed().ravel()), optimize_graph=True))
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        """Turn what Dask raises for want of workers or scheduler into an error that says what to do."""
+        from distributed.scheduler import KilledWorker
+
+        try:
+            yield
+        except KilledWorker as error:
+            raise ClusterError(
+                f"The cluster gave up a task: {error}. A task that ends so often usually needs more memory than "
+                "its worker has; use DaskEngine(task_bytes=...) or (block_rows=...) with smaller numbers, or workers "
+                "with more memory. Nothing was kept, and the fit can be repeated."
+            ) from error
+        except ClusterError:
+            raise
+        except Exception as error:
+            if not self._is_cut_off(error):
+                raise
+            raise ClusterError(
+                f"The connection to the Dask scheduler was lost while tasks were under way ({error!r}). Nothing was "
+                "kept: repeat the fit once a client is connected again."
+            ) from error
 
     def _is_cut_off(self, error: Exception) -> bool:
         """Whether an error is that of a lost scheduler, and not one that a task raised."""
