@@ -32,6 +32,9 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch,
     if "onnx" in page.read_text() and page.name == "production.md":
         pytest.importorskip("onnx")
         pytest.importorskip("skops")
+    if page.name == "cluster.md":
+        pytest.importorskip("distributed")
+        pytest.importorskip("zarr")
     names = {"__name__": "page"}
     try:
         for block in python_blocks(page):

@@ -13,7 +13,7 @@ from adaam.affinity import (
     HeatKernel,
     KNNAffinity,
 )
-from adaam.engines import CPUEngine, GPUEngine
+from adaam.engines import CPUEngine, DaskEngine, GPUEngine
 from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering, PreparedMetric
 from adaam.graph import DisconnectedGraphWarning
 from adaam.large import RowBlocks
@@ -31,6 +31,7 @@ __all__ = [
     "AdaptiveAffinity",
     "CPUEngine",
     "ConsensusAffinity",
+    "DaskEngine",
     "DisconnectedGraphWarning",
     "DominantAffinity",
     "ForestAffinity",

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 import adaam.affinity
 import adaam.estimators
-from adaam.engines import CPUEngine, GPUEngine
+from adaam.engines import ClusterPlan, CPUEngine, DaskEngine, GPUEngine
 from adaam.large import RowBlocks, Stability
 from adaam.planning import Plan
 from adaam.prepare import Preparation
@@ -19,7 +19,7 @@ from adaam.selection import ClusterCount, Selection, Trial
 Arrays: TypeAlias = dict[str, Any]
 
 # Plain values that estimators hold.
-VALUES = (CPUEngine, GPUEngine, Plan, Stability, Selection, Trial, ClusterCount)
+VALUES = (CPUEngine, GPUEngine, DaskEngine, ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount)
 
 FITTED = re.compile(r"[a-z][a-z0-9_]*_")
 
@@ -50,6 +50,7 @@ def encoded(value: Any, arrays: Arrays, path: str) -> Any:
     if isinstance(value, VALUES):
         parts = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         parts.pop("name", None)  # an engine's own
+        parts.pop("client", None)  # a connection is nothing to keep
         held = {key: encoded(item, arrays, f"{path}.{key}") for key, item in parts.items()}
         return {"class": type(value).__name__, "params": held, "fitted": {}}
     name = type(value).__name__

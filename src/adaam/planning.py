@@ -1,12 +1,12 @@
 """What a fit will do, told beforehand: all pairs or pairs within row blocks, memory, and a class of time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from adaam._checks import check_whole
-from adaam.engines import Engine, resolve_engine
+from adaam.engines import ClusterPlan, DaskEngine, Engine, resolve_engine
 from adaam.large import RowBlocks
 
 # A fit on all pairs is planned up to this many seconds by the rates below. They are those of one machine and not
@@ -21,6 +21,7 @@ LOADED_BYTES = 1 << 30
 # (equal rows, candidates ranked, entries of the graph). CPU: two cores, n = 20,000 and 326 columns (decision 0004).
 # GPU: one H200, a million rows of 784 features.
 RATES = {"cpu": (1.4e-11, 7.7e-9, 4e-5), "gpu": (1.0e-14, 9.0e-12, 1e-6)}
+RATE_THREADS = 2  # that the rates of the CPU are for
 SCATTER_RATE = 3e10  # products a second in means, scatter and projections
 
 
@@ -42,6 +43,8 @@ class Plan:
         Memory beside the rows themselves, at most about.
     seconds : float
         Rough time; `time_class` is what it is good for.
+    cluster : ClusterPlan or None
+        Blocks, tasks, bytes moved and memory of a worker, for engine="dask".
     """
 
     n_samples: int
@@ -52,6 +55,7 @@ class Plan:
     n_used: int
     memory_bytes: int
     seconds: float
+    cluster: ClusterPlan | None = None
 
     @property
     def exact(self) -> bool:
@@ -70,7 +74,7 @@ class Plan:
 
     @property
     def time_class(self) -> str:
-        """Say "seconds", "minutes" or "hours", on two cores or one GPU."""
+        """Say "seconds", "minutes" or "hours", on two cores, one GPU or the workers of a cluster."""
         return "seconds" if self.seconds < 60 else "minutes" if self.seconds < 3600 else "hours"
 
     def __str__(self) -> str:
@@ -85,7 +89,9 @@ class Plan:
             [
                 f"{self.n_samples} rows x {self.n_features} features, {self.n_clusters} clusters, engine {self.engine}",
                 f"  pairs   {pairs}",
-                f"  memory  up to {self.memory_bytes / 1e9:.1f} GB beside the rows",
+                f"  memory  up to {self.memory_bytes / 1e9:.1f} GB beside the rows"
+                if self.cluster is None
+                else str(self.cluster),
                 f"  time    {self.time_class}",
             ]
         )
@@ -100,6 +106,8 @@ def plan(
     engine: str | Engine = "auto",
     itemsize: int = 8,
     stored: bool = False,
+    workers: int | None = None,
+    memory: float | None = None,
 ) -> Plan:
     """Tell what `AdaAM(n_clusters, pairs=pairs).fit` does with so many rows, without doing it.
 
@@ -111,12 +119,17 @@ def plan(
         Number of clusters.
     pairs : {"auto", "all"} or RowBlocks, default="auto"
         As in `AdaAM`.
-    engine : {"auto", "cpu", "gpu"} or engine, default="auto"
-        As in `AdaAM`.
+    engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
+        As in `AdaAM`. Whether all pairs are looked at does not depend on the number of workers, so that neither does
+        the result.
     itemsize : int, default=8
         Bytes of a number: 8 for float64, 4 for float32.
     stored : bool, default=False
         Whether the rows are in a file and not in memory.
+    workers : int, default=None
+        Workers of one thread each, for engine="dask"; None means those of the current client.
+    memory : float, default=None
+        Bytes that each of these workers has.
 
     Returns
     -------
@@ -135,7 +148,17 @@ def plan(
     n, d = check_whole("n_samples", n_samples), check_whole("n_features", n_features)
     c = check_whole("n_clusters", n_clusters)
     check_pairs(pairs)
-    name = resolve_engine(engine).name
+    resolved = resolve_engine(engine)
+    found = _pairs_plan(n, d, c, resolved.name, pairs, itemsize, stored)
+    if not isinstance(resolved, DaskEngine):
+        return found
+    blocks = None if found.exact else (found.n_blocks, found.n_used)
+    cluster = resolved.plan((n, d), c, workers=workers, memory=memory, itemsize=itemsize, row_blocks=blocks)
+    return replace(found, cluster=cluster, seconds=found.seconds * RATE_THREADS / cluster.n_threads)
+
+
+def _pairs_plan(n: int, d: int, c: int, name: str, pairs: Any, itemsize: int, stored: bool) -> Plan:
+    """Choose between all pairs and row blocks."""
     on_all = _plan(n, d, c, name, 1, n)
     if isinstance(pairs, str):
         too_large = stored and n * d * itemsize > LOADED_BYTES

@@ -1,8 +1,10 @@
 """Preparation of rows: unit length, centring, leading principal components."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
@@ -144,8 +146,10 @@ def principal_map(
 def _standardised(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
     """Preparation of rows whose columns are brought to standard deviation 1; the map takes rows as they are."""
     units = column_units(column_variances(X, weights, engine))
-    scaled = X @ diags_array(1.0 / units) if issparse(X) else engine.to_host(X) / units.astype(X.dtype)
-    scaled = engine.asarray(csr_array(scaled) if issparse(X) else scaled)
+    if issparse(X):
+        scaled = engine.asarray(csr_array(X @ diags_array(1.0 / units)))
+    else:
+        scaled = _entrywise(np.divide, X, engine, units.astype(X.dtype))
     plain = fit_preparation(scaled, weights, Preparation(settings.row_scaling, settings.keep), engine)
     return plain.in_units(units)
 
@@ -163,9 +167,16 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
     if d <= SCATTER_COLUMNS:
         variances = np.diag(engine.scatter(X, 1.0, mean, weights)) / size
     else:
-        squares = X.multiply(X) if issparse(X) else engine.asarray(np.square(engine.to_host(X)))
+        squares = X.multiply(X) if issparse(X) else _entrywise(np.square, X, engine)
         variances = engine.weighted_sum(squares, weights) / size - mean**2
     return above_rounding(variances, mean, float(np.finfo(X.dtype).eps))
+
+
+def _entrywise(function: Callable[..., Any], X: Tall, engine: Engine, *given: Any) -> Tall:
+    """Rows that a function of single numbers makes of others; rows in blocks on a cluster stay there."""
+    if hasattr(X, "entrywise"):
+        return X.entrywise(function, *given)
+    return engine.asarray(function(engine.to_host(X), *given))
 
 
 def above_rounding(variances: FloatVector, mean: FloatVector, eps: float) -> FloatVector:

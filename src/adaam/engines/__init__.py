@@ -1,13 +1,25 @@
 """Engines: where the n-sized work happens."""
 
 from adaam._checks import check_object, check_whole
+from adaam.engines.cluster import ClusterError, ClusterPlan, DaskEngine
 from adaam.engines.cpu import CPUEngine
 from adaam.engines.gpu import GPUEngine
 from adaam.engines.heat import FittedHeat
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.protocol import Engine, Graph
 
-__all__ = ["CPUEngine", "Engine", "FittedHeat", "GPUEngine", "Graph", "NeighborGraph", "resolve_engine"]
+__all__ = [
+    "CPUEngine",
+    "ClusterError",
+    "ClusterPlan",
+    "DaskEngine",
+    "Engine",
+    "FittedHeat",
+    "GPUEngine",
+    "Graph",
+    "NeighborGraph",
+    "resolve_engine",
+]
 
 
 def resolve_engine(engine: "str | Engine") -> Engine:
@@ -17,10 +29,16 @@ def resolve_engine(engine: "str | Engine") -> Engine:
             return CPUEngine()
         if engine == "gpu":
             return GPUEngine()
-        raise ValueError(f'engine={engine!r} is not known. Use "auto", "cpu", "gpu" or an engine such as CPUEngine().')
+        if engine == "dask":
+            return DaskEngine()
+        raise ValueError(
+            f'engine={engine!r} is not known. Use "auto", "cpu", "gpu", "dask" or an engine such as CPUEngine().'
+        )
     check_object("engine", engine)
     if not hasattr(engine, "neighbor_graph"):
-        raise TypeError(f'engine={engine!r} is a {type(engine).__name__}; use "auto", "cpu", "gpu" or an engine.')
+        raise TypeError(
+            f'engine={engine!r} is a {type(engine).__name__}; use "auto", "cpu", "gpu", "dask" or an engine.'
+        )
     if isinstance(engine, CPUEngine):
         check_whole("tile_bytes", engine.tile_bytes)
     return engine

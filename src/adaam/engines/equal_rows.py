@@ -27,7 +27,7 @@ def first_equal(X: Tall) -> IntVector:
     first_seen: dict[bytes, int] = {}
     owner = np.arange(X.shape[0])
     suspects = owner if issparse(X) else _repeated(_quick_hashes(X))
-    for i, row in zip(suspects, _row_bytes(X[suspects]), strict=True):
+    for i, row in zip(suspects, row_bytes(X[suspects]), strict=True):
         owner[i] = first_seen.setdefault(blake2b(row, digest_size=16).digest(), i)
     return owner
 
@@ -57,7 +57,7 @@ def _quick_hashes(X: FloatMatrix) -> IntVector:
     return np.concatenate(list(ordered_map(hashes, row_blocks(n, max(16, BLOCK_BYTES // (8 * d))))))
 
 
-def _row_bytes(X: Tall) -> Iterator[bytes | memoryview]:
+def row_bytes(X: Tall) -> Iterator[bytes | memoryview]:
     """Yield the content of each row; equal rows yield equal bytes, negative zeros included."""
     if issparse(X):
         for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):

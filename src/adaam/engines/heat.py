@@ -23,10 +23,15 @@ class FittedHeat:
         bandwidth = self.bandwidths
         if not isinstance(bandwidth, float):
             bandwidth = np.sqrt(bandwidth[rows]) * np.sqrt(bandwidth[columns])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            exponent = distances / bandwidth
-        if self.power != 1:
-            exponent **= self.power
-        # 0 / 0: all neighbours coincide, and a bandwidth of zero must not separate them.
-        exponent[distances == 0] = 0.0
-        return np.asarray(np.exp(np.negative(exponent, out=exponent), out=exponent))
+        return pair_weights(distances, bandwidth, self.power)
+
+
+def pair_weights(distances: FloatMatrix, bandwidth: Column, power: int) -> FloatMatrix:
+    """Weights of pairs whose bandwidths are known: one each, or one for all."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        exponent = distances / bandwidth
+    if power != 1:
+        exponent **= power
+    # 0 / 0: all neighbours coincide, and a bandwidth of zero must not separate them.
+    exponent[distances == 0] = 0.0
+    return np.asarray(np.exp(np.negative(exponent, out=exponent), out=exponent))

@@ -91,7 +91,7 @@ def _shared_places(
     while True:
         width = indices.shape[1]
         places = (k - np.clip(weights[rows] - 1.0, 0.0, k))[:, None]
-        before, total = _tied_weights(weights[indices], distances, tolerance)
+        before, total = tied_weights(weights[indices], distances, tolerance)
         # The last group is seen whole only if there are no more rows; it must then not be needed.
         whole = (before[:, -1:] >= places).all(axis=1) | (width >= limit)
         shares = np.clip((places - before) / total, 0.0, 1.0)
@@ -103,7 +103,7 @@ def _shared_places(
         indices, distances = search(min(2 * width, limit), rows)
 
 
-def _tied_weights(held: FloatMatrix, distances: FloatMatrix, tolerance: float) -> tuple[FloatMatrix, FloatMatrix]:
+def tied_weights(held: FloatMatrix, distances: FloatMatrix, tolerance: float) -> tuple[FloatMatrix, FloatMatrix]:
     """Weight nearer than each neighbour's group of ties, and weight of that group."""
     n, width = held.shape
     if width == 0:

@@ -1,23 +1,34 @@
 """Clustering in a metric that is chosen, or learned, without labels."""
 
 import warnings
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.base import ClusterMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from adaam._checks import check_kind, check_object, check_whole, check_word
-from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
+from adaam._typing import IntVector, Tall
 from adaam.array_api import in_kind
-from adaam.engines import Engine, resolve_engine
+from adaam.engines import DaskEngine, Engine, resolve_engine
 from adaam.estimators.choosing import Chosen, Task, choose, counted_clusters, given_metric, is_sampled
 from adaam.estimators.fitting import row_weights
 from adaam.estimators.linear_metric import LinearMetric
+from adaam.estimators.numbering import centers_and_inertia, numbered
 from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
+from adaam.estimators.spread_clustering import (
+    HOST,
+    SpreadRows,
+    choose_spread,
+    count_of,
+    known_rows,
+    partition,
+    spread_metric,
+    voted,
+)
 from adaam.estimators.stored_rows import is_large, rows_at_hand
 from adaam.estimators.voting import voted_labels
 from adaam.partition.heads import HEADS, LINKS_PER_ROW
@@ -50,7 +61,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         themselves three of them, unless it is chosen.
     random_state : int, RandomState instance or None, default=0
         Seed of the starts. The default makes results the same from run to run.
-    engine : {"auto", "cpu", "gpu"} or engine, default="auto"
+    engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
         Where the work is done; a given learner brings its own.
     verbose : int, default=0
         1 tells of each phase and of each metric that was tried, with its seconds, through the logger "adaam", or on
@@ -59,7 +70,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each training row, on the host also where X is a tensor.
+        Cluster of each training row, on the host also where X is a tensor; a Dask array where X is one.
     selection_ : Selection
         What was tried, what was chosen and how sure that is; `print(model.selection_)` shows it as a table.
     head_ : str
@@ -152,9 +163,14 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         if source is not None:
             X, sample_weight = rows_at_hand(source, sample_weight, seed, self.verbose)
         X = self._rows(X, reset=True)
+        given = {"sample_weight": sample_weight, "neighbors": neighbors}
         with fit_phases(self, self._n_phases(X.shape[0]), X) as phase:
             with phase("distinct rows"):
-                rows, weights = engine.distinct(engine.asarray(X), row_weights(sample_weight, X.shape[0], engine))
+                arrived = engine.asarray(X)
+                rows, weights = engine.distinct(arrived, row_weights(sample_weight, X.shape[0], engine))
+            if isinstance(engine, DaskEngine):
+                at = SpreadRows(X, arrived, rows, weights)
+                return self._fit_spread(at, given, Task(0, heads, n_init, seed, HOST), engine, phase)
             count = None
             if self.n_clusters == "auto":
                 with phase("number of clusters"):
@@ -167,7 +183,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
             if self.learner is None:
                 chosen = choose(rows, weights, task, phase)
             else:
-                metric = self._learned(X, sample_weight, neighbors, phase)
+                metric = self._learned(X, given, phase)
                 with phase("partition"):
                     chosen = given_metric(metric, rows, weights, task)
             with phase("labels"):
@@ -184,13 +200,44 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         between = 2 if self.learner is not None or is_sampled(n_rows) else 1
         return 2 + between + (self.n_clusters == "auto")
 
-    def _learned(self, X: Tall, sample_weight: Any, neighbors: Any, phase: FitPhases) -> LinearMetric:
+    def _learned(self, X: Any, given: dict[str, Any], phase: FitPhases) -> LinearMetric:
         """Fit the given learner."""
-        given = {"sample_weight": sample_weight, "neighbors": neighbors}
         metric: LinearMetric = clone(self.learner)
         with phase.of_learner("metric", metric):
             metric.fit(X, **{name: value for name, value in given.items() if value is not None})
         return metric
+
+    def _fit_spread(
+        self, at: SpreadRows, given: dict[str, Any], task: Task, engine: DaskEngine, phase: FitPhases
+    ) -> Self:
+        """Fit rows on a cluster: nothing of the size of all rows comes here unless X was here."""
+        known = known_rows(at.rows, at.weights, task.seed)
+        count = None
+        if self.n_clusters == "auto":
+            with phase("number of clusters"):
+                count = count_of(known, task.seed)
+        wanted = self.n_clusters if count is None else count.n_clusters
+        task = replace(task, n_clusters=check_clusters(wanted, at.arrived.shape[0], at.rows.shape[0]))
+        if self.learner is None:
+            chosen = choose_spread(known, task, phase)
+            with phase("all rows"):
+                chosen = spread_metric(chosen, at, engine)
+        else:
+            metric = self._learned(at.arrived, given, phase)
+            chosen = given_metric(metric, known.X, known.column(), task)
+        self.metric_ = chosen.metric
+        for name in _SHARED:
+            setattr(self, name, getattr(chosen.metric, name))
+        with phase("labels"):
+            Z = self._map().apply(at.rows, engine)
+            found = partition(chosen, known, Z, at.weights, task, engine)
+            self.head_, self.cluster_centers_, self.inertia_ = chosen.head, found.centers, found.inertia
+            self.n_clusters_ = len(found.centers)
+            self.embedding_, self.embedding_labels_ = found.embedding, found.embedding_labels
+            labels = self._predicted(Z if at.rows is at.arrived else self._map().apply(at.arrived, engine), engine)
+            self.labels_ = engine.like(labels, at.X)
+        self.selection_ = chosen.selection.with_count(count)
+        return self
 
     @in_kind
     def predict(self, X: Any) -> IntVector:
@@ -222,6 +269,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
     def _predicted(self, Z: Tall, engine: Engine) -> IntVector:
         if self.embedding_ is None or self.embedding_labels_ is None:
             return engine.nearest(Z, self.cluster_centers_)
+        if isinstance(engine, DaskEngine) and engine.accepts(Z):
+            return cast(IntVector, voted(Z, self.embedding_, self.embedding_labels_, engine))
         return voted_labels(engine.to_host(Z), self.embedding_, self.embedding_labels_, LINKS_PER_ROW)
 
     def _store(self, chosen: Chosen, X: Tall) -> None:
@@ -234,7 +283,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         labels = numbered(chosen.labels, chosen.weights, Z)
         self.head_ = chosen.head
         self.n_clusters_ = int(labels.max()) + 1
-        self.cluster_centers_, self.inertia_ = _centers(Z, labels, chosen.weights)
+        self.cluster_centers_, self.inertia_ = centers_and_inertia(Z, labels, chosen.weights)
         by_center = chosen.head == "k-means"
         self.embedding_ = None if by_center else Z
         self.embedding_labels_ = None if by_center else labels
@@ -265,26 +314,6 @@ def check_clusters(n_clusters: Any, n_samples: int, n_distinct: int) -> int:
             stacklevel=3,
         )
     return min(wanted, n_distinct)
-
-
-def numbered(labels: IntVector, weights: FloatVector, Z: FloatMatrix) -> IntVector:
-    """Clusters numbered from the largest to the smallest, so that the order of rows does not name them."""
-    _, labels = np.unique(labels, return_inverse=True)
-    sizes = np.bincount(labels, weights)
-    centers, _ = _centers(Z, labels, weights)
-    # Equal sizes are told apart by the first coordinates, of which a few are enough; rounding must not decide.
-    scale = np.abs(Z).max(initial=np.finfo(np.float64).tiny)
-    order = np.lexsort((*np.round(centers[:, :4] / scale, 4).T[::-1], -np.round(sizes, 9)))
-    return np.asarray(np.argsort(order)[labels], dtype=np.intp)
-
-
-def _centers(Z: FloatMatrix, labels: IntVector, weights: FloatVector) -> tuple[FloatMatrix, float]:
-    """Mean of each cluster, and the weighted sum of squared distances to it."""
-    sizes = np.bincount(labels, weights)
-    members = csr_array((weights, (labels, np.arange(len(labels)))), shape=(len(sizes), len(labels)))
-    centers = np.asarray((members @ Z.astype(np.float64)) / sizes[:, None])
-    inertia = float(weights @ np.square(Z - centers[labels]).sum(axis=1))
-    return centers.astype(Z.dtype), inertia
 
 
 # What a clusterer takes over from its metric.

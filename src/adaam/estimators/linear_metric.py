@@ -177,7 +177,8 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         engine = self._engine()
         if engine.accepts(X):
             rows = engine.check_rows(X, at_least)
-            validate_data(self, rows, reset=reset, skip_check_array=True)
+            named = getattr(rows, "named", None)
+            validate_data(self, rows if named is None else named, reset=reset, skip_check_array=True)
             return rows
         return validate_data(
             self,

@@ -10,7 +10,6 @@ from adaam._checks import check_weights
 from adaam._typing import FloatVector, Tall
 from adaam.affinity import AdaptiveAffinity
 from adaam.engines import Engine
-from adaam.engines.columns import spread
 from adaam.estimators.fitting import check_clusters, check_components, row_weights
 from adaam.estimators.phases import FitPhases
 from adaam.large import (
@@ -19,6 +18,7 @@ from adaam.large import (
     Pooled,
     PooledFit,
     RowBlocks,
+    SpreadBlocks,
     counted_blocks,
     dealt_array,
     dealt_source,
@@ -71,7 +71,7 @@ def fit_array(X: Tall, sample_weight: Any, settings: PoolingSettings, phase: Fit
     """Fit rows in memory."""
     engine = settings.engine
     weights = row_weights(sample_weight, X.shape[0], engine)
-    n_present = int(np.count_nonzero(spread(engine.to_host(weights), X.shape[0])))
+    n_present = X.shape[0] if isinstance(weights, float) else int((weights > 0).sum())
     planned = plan_of(settings, n_present, X.shape[1], X.dtype.itemsize, stored=False)
     with phase("preparation"):
         rows = engine.asarray(X)
@@ -114,7 +114,7 @@ def deal_of(settings: PoolingSettings, planned: Plan) -> Deal:
     return Deal(planned.n_samples, planned.n_used, planned.n_blocks, seed)
 
 
-def _fit(rows: BlockedRows, planned: Plan, settings: PoolingSettings) -> PooledModel:
+def _fit(rows: BlockedRows | SpreadBlocks, planned: Plan, settings: PoolingSettings) -> PooledModel:
     """Pool the blocks."""
     given = block_settings(settings.pairs)
     n_components = check_components(settings.n_components, settings.n_clusters, len(rows.prepared.components))

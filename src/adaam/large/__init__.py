@@ -5,6 +5,7 @@ from adaam.large.deal import Deal
 from adaam.large.moments import stream_preparation
 from adaam.large.pooled import Counted, Pooled, PooledFit, counted_blocks
 from adaam.large.row_blocks import RowBlocks
+from adaam.large.spread import SpreadBlocks
 from adaam.large.stability import Stability, principal_angles
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Pooled",
     "PooledFit",
     "RowBlocks",
+    "SpreadBlocks",
     "Stability",
     "counted_blocks",
     "dealt_array",

@@ -1,13 +1,16 @@
 """Rows in blocks, each prepared when it is asked for."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Tall
-from adaam.engines import Engine
+from adaam.engines import DaskEngine, Engine
 from adaam.engines.columns import at, spread
 from adaam.large.deal import Deal
+from adaam.large.spread import SpreadBlocks, dealt_spread
 from adaam.prepare import LinearMap
 from adaam.progress import Teller
 from adaam.rows import RowsError, RowSource
@@ -52,9 +55,21 @@ class BlockedRows:
             self._kept[index] = sample
         return sample
 
+    def total(self, blocks: Sequence[int], work: Callable[[Sample], Any], tell: Callable[[int], None]) -> Any:
+        """Sum of what `work` makes of the blocks, in their order; `tell` hears of each block done."""
+        found: Any = None
+        for block, part in zip(blocks, self.engine.each(lambda block: work(self.sample(block)), blocks), strict=True):
+            found = part if found is None else found + part
+            tell(block)
+        return found
 
-def dealt_array(X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engine: Engine) -> BlockedRows:
-    """Deal rows in memory to blocks; those of weight zero take no part."""
+
+def dealt_array(
+    X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engine: Engine
+) -> "BlockedRows | SpreadBlocks":
+    """Deal rows in memory, or on a cluster, to blocks; those of weight zero take no part."""
+    if isinstance(engine, DaskEngine):
+        return dealt_spread(X, weights, deal, prepared, engine)
     present = np.flatnonzero(spread(engine.to_host(weights), X.shape[0]))
     order = np.empty(deal.n_used, np.intp)
     places = deal.places(np.arange(deal.n_rows))

@@ -3,17 +3,19 @@
 With one block this is the fit on all pairs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from adaam._typing import FloatMatrix, FloatVector
-from adaam.affinity import AdaptiveAffinity
+from adaam._typing import DiagonalRule, FloatMatrix, FloatVector
+from adaam.affinity import AdaptiveAffinity, HeatKernel
 from adaam.affinity.heat import resolve_heat
 from adaam.large.blocked import BlockedRows
 from adaam.large.links import Links, added, heat_links, pruned_links
+from adaam.large.spread import SpreadBlocks
 from adaam.large.stability import Stability, stability
 from adaam.linalg import left_vector_map, smallest_eigenpairs, unit_columns, whitened_eigenpairs, whitening
 from adaam.progress import Teller
@@ -58,28 +60,41 @@ def halves_of(n_blocks: int) -> list[range]:
     return [range(start, n_blocks, 2) for start in range(min(2, n_blocks))]
 
 
-def counted_blocks(rows: BlockedRows) -> Counted:
+class _Counts(NamedTuple):
+    """Of some blocks in a row: their sizes, distinct rows in all, and X'X."""
+
+    sizes: tuple[float, ...]
+    n_distinct: int
+    gram: FloatMatrix
+
+    def __add__(self, other: "_Counts") -> "_Counts":  # type: ignore[override]
+        return _Counts(self.sizes + other.sizes, self.n_distinct + other.n_distinct, self.gram + other.gram)
+
+
+def counted_blocks(rows: "BlockedRows | SpreadBlocks") -> Counted:
     """Pass over the blocks once, for what everything else needs to know before."""
     sizes, n_distinct, grams = np.zeros(rows.n_blocks), 0, []
     for half in halves_of(rows.n_blocks):
-        samples = rows.engine.each(lambda block: _counted(rows.sample(block)), half)
-        gram: FloatMatrix = np.zeros((0, 0))
-        for block, (size, n_rows, part) in zip(half, samples, strict=True):
-            sizes[block], n_distinct = size, n_distinct + n_rows
-            gram = part + gram if gram.size else part
-        grams.append(gram)
+        counts: _Counts = rows.total(half, _counts, _silent)
+        sizes[list(half)] = counts.sizes
+        n_distinct += counts.n_distinct
+        grams.append(counts.gram)
     return Counted(sizes, n_distinct, tuple(grams))
 
 
-def _counted(sample: Sample) -> tuple[float, int, FloatMatrix]:
-    return sample.size, sample.n_rows, sample.gram()
+def _counts(sample: Sample) -> _Counts:
+    return _Counts((sample.size,), sample.n_rows, sample.gram())
+
+
+def _silent(block: int) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True)
 class PooledFit:
     """The passes over the blocks: neighbours and intermediate affinity once, the final affinity for each projection."""
 
-    rows: BlockedRows
+    rows: BlockedRows | SpreadBlocks
     counted: Counted
     n_clusters: int
     n_neighbors: int
@@ -115,20 +130,14 @@ class PooledFit:
         cuts = (intermediate.cut / n_blocks, final.cut / n_blocks)
         return Pooled(projection, gram / self.counted.sizes.sum(), cuts, firmness)
 
-    def _first_links(self, blocks: range, onto: FloatMatrix, share: float) -> tuple[Links, Links]:
+    def _first_links(self, blocks: range, onto: FloatMatrix, share: float) -> "FirstLinks":
         """Heat-kernel graph and intermediate affinity, in one pass."""
-
-        def links(block: int) -> tuple[Links, Links]:
-            sample = self.rows.sample(block)
-            near = heat_links(sample, self.n_neighbors, resolve_heat(self.settings.heat))
-            return near, pruned_links(sample, onto, share, self._alpha_c(0), self.settings.diagonal)
-
-        sums: tuple[Links, Links] | None = None
-        for block, (near, alike) in zip(blocks, self.rows.engine.each(links, blocks), strict=True):
-            sums = (near, alike) if sums is None else (sums[0] + near, sums[1] + alike)
-            self.tell(f"block {block + 1} of {self.rows.n_blocks}: neighbours and intermediate affinity")
-        assert sums is not None
-        return sums
+        kernel = resolve_heat(self.settings.heat)
+        given = (self.n_neighbors, kernel, onto, share, self._alpha_c(0), self.settings.diagonal)
+        found: FirstLinks = self.rows.total(
+            blocks, partial(_first_links, *given), self._teller("neighbours and intermediate affinity")
+        )
+        return found
 
     def _projection(self, known: Evidence, n_components: int) -> tuple[Projection, Links]:
         """Projection and final affinity, as often as asked, then LPP on final affinity and heat-kernel degrees."""
@@ -142,20 +151,47 @@ class PooledFit:
             seen = base if final is None else base + final.laplacian
             projection = whitened_eigenpairs(seen, bound, n_columns, eigh=eigh).vectors
             turn = left_vector_map(projection.T @ known.gram @ projection, n_columns, n)
-            final = added(self._final_links(known.blocks, projection @ turn, share))
+            final = self._final_links(known.blocks, projection @ turn, share)
         assert final is not None
         # Eigenvalues of the degree term alone are 1.
         degrees = known.heat.degrees + final.degrees
         pairs = smallest_eigenpairs(final.laplacian, degrees, n_components, n, scale=1.0, eigh=eigh)
         return Projection(np.ascontiguousarray(unit_columns(pairs.vectors).T), pairs.values), final
 
-    def _final_links(self, blocks: range, onto: FloatMatrix, share: float) -> Iterable[Links]:
-        def links(block: int) -> Links:
-            return pruned_links(self.rows.sample(block), onto, share, self._alpha_c(1), self.settings.diagonal)
+    def _final_links(self, blocks: range, onto: FloatMatrix, share: float) -> Links:
+        given: dict[str, Any] = {
+            "onto": onto,
+            "share": share,
+            "alpha_c": self._alpha_c(1),
+            "diagonal": self.settings.diagonal,
+        }
+        found: Links = self.rows.total(blocks, partial(pruned_links, **given), self._teller("final affinity"))
+        return found
 
-        for block, found in zip(blocks, self.rows.engine.each(links, blocks), strict=True):
-            yield found
-            self.tell(f"block {block + 1} of {self.rows.n_blocks}: final affinity")
+    def _teller(self, what: str) -> Callable[[int], None]:
+        return lambda block: self.tell(f"block {block + 1} of {self.rows.n_blocks}: {what}")
 
     def _alpha_c(self, stage: int) -> float:
         return self.settings.alphas[stage] * self.n_clusters
+
+
+class FirstLinks(NamedTuple):
+    """Links of the heat-kernel graph and of the intermediate affinity."""
+
+    heat: Links
+    intermediate: Links
+
+    def __add__(self, other: "FirstLinks") -> "FirstLinks":  # type: ignore[override]
+        return FirstLinks(self.heat + other.heat, self.intermediate + other.intermediate)
+
+
+def _first_links(
+    n_neighbors: int,
+    kernel: HeatKernel,
+    onto: FloatMatrix,
+    share: float,
+    alpha_c: float,
+    diagonal: DiagonalRule,
+    sample: Sample,
+) -> FirstLinks:
+    return FirstLinks(heat_links(sample, n_neighbors, kernel), pruned_links(sample, onto, share, alpha_c, diagonal))

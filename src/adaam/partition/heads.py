@@ -82,7 +82,8 @@ class KMeansHead:
 
     def labels(self, view: View, n_clusters: int, n_init: int, seed: int) -> IntVector:
         """Cluster of each distinct row."""
-        return view.engine.kmeans(view.Z, n_clusters, n_init, seed, view.engine.column(view.weights)).labels
+        found = view.engine.kmeans(view.Z, n_clusters, n_init, seed, view.engine.column(view.weights))
+        return np.asarray(found.labels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import torch
 
 from adaam._typing import FloatMatrix
 from adaam.engines.blocks import row_blocks
+from adaam.engines.draws import start_draws, trials_per_center
 from adaam.engines.gpu.rows import Place
 
 MAX_ITERATIONS = 300
@@ -29,7 +30,7 @@ def kmeans_runs(
     """
     mean = Z.mean(dim=0)
     centred = Z - mean
-    draws = np.concatenate([_draws(n_clusters, n_init, seed) for seed in seeds])
+    draws = np.concatenate([start_draws(n_clusters, n_init, seed) for seed in seeds])
     centers = _starts(place, centred, weights, n_clusters, draws)
     centers, inertia = _lloyd(place, centred, weights, centers)
     return Runs(centers + mean, inertia)
@@ -51,18 +52,6 @@ def nearest(place: Place, Z: torch.Tensor, centers: torch.Tensor) -> torch.Tenso
     return torch.cat([_distances(Z[rows], centers).argmin(dim=2) for rows in _blocks(place, Z, centers)])
 
 
-def _draws(n_clusters: int, n_init: int, seed: int) -> FloatMatrix:
-    """Random numbers in [0, 1): for each start one for the first centre and several candidates for each other."""
-    n_trials = _n_trials(n_clusters)
-    source = np.random.RandomState(seed)  # the stream that scikit-learn draws from
-    return np.stack([source.random_sample(1 + (n_clusters - 1) * n_trials) for _ in range(n_init)])
-
-
-def _n_trials(n_clusters: int) -> int:
-    """Candidates for each further centre, as scikit-learn has it."""
-    return 2 + int(np.log(n_clusters))
-
-
 def _starts(place: Place, Z: torch.Tensor, weights: torch.Tensor, n_clusters: int, draws: FloatMatrix) -> torch.Tensor:
     """k-means++: each further centre is the best of several candidates drawn by their weighted squared distance."""
     n_init = len(draws)
@@ -72,7 +61,7 @@ def _starts(place: Place, Z: torch.Tensor, weights: torch.Tensor, n_clusters: in
     chosen = [first]
     closest = _candidate_distances(place, Z, Z[first][:, None])[:, 0]  # (s, n)
     runs = torch.arange(n_init, device=Z.device)
-    n_trials = _n_trials(n_clusters)
+    n_trials = trials_per_center(n_clusters)
     potential = closest @ weights
     for c in range(n_clusters - 1):
         targets = U[:, 1 + c * n_trials : 1 + (c + 1) * n_trials] * potential[:, None]

@@ -1,0 +1,318 @@
+"""The cluster engine: rows in blocks on Dask workers, exact, small matrices alone travel to the client."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from adaam._checks import check_word
+from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
+from adaam.engines.cluster import cut, dealt, equal_rows, half, kmeans, lazy, nearest, neighborhoods, pruned
+from adaam.engines.cluster.columns import ClusterColumn
+from adaam.engines.cluster.dealt import Groups
+from adaam.engines.cluster.kmeans import ClusterSums
+from adaam.engines.cluster.layout import planned_sizes
+from adaam.engines.cluster.plan import ClusterPlan, cluster_plan
+from adaam.engines.cluster.rows import (
+    HOST,
+    ClusterRows,
+    Fixed,
+    beside,
+    block_cross,
+    block_nearest,
+    block_norms,
+    block_project,
+    block_scatter,
+    block_sum,
+    centred,
+    host_rows,
+)
+from adaam.engines.cluster.workers import Workers, as_dask_array, connected, dask_array, is_dask, mapped_array
+from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.neighborhoods import tie_tolerance
+from adaam.engines.protocol import Clusters, Graph, Result
+from adaam.linalg import eigh
+
+TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
+TASK_SHARE = 10  # of a worker's memory that those rows may take
+
+
+@dataclass(frozen=True, slots=True)
+class DaskEngine:
+    """Work on the workers of a Dask cluster; needs the extra `adaam[dask]`.
+
+    Dask arrays and DataFrames are read by the workers, NumPy rows are split among them. What `transform` and `predict`
+    return of a Dask collection is a lazy Dask array. Rows of this process that are mapped and not learned from are
+    mapped here.
+
+    Parameters
+    ----------
+    client : distributed.Client, default=None
+        The client to work with; None means the current one.
+    block_rows : int, default=None
+        Rows of a block. None means four blocks for each thread of the workers, more where blocks would be large, and
+        at most 96. Results agree to rounding.
+    task_bytes : int, default=None
+        Bytes of rows that a task may hold; None means 256 MiB, or a tenth of a worker's memory where that is less.
+    in_flight : int, default=None
+        Tasks of a pass over block pairs that may be under way or done and not yet added up; None means two for each
+        thread and two more.
+    starts : {"auto", "k-means++", "k-means||"}, default="auto"
+        Starts of k-means. "k-means++" draws as the other engines do, in as many steps as there are clusters;
+        "k-means||" takes five. "auto" is the first unless there are very many rows or clusters.
+    patience : float, default=60.0
+        Seconds to wait for a worker when none is left.
+    progress : bool, default=False
+        Show how far each pass over block pairs is, on standard error.
+    """
+
+    client: Any = None
+    block_rows: int | None = None
+    task_bytes: int | None = None
+    in_flight: int | None = None
+    starts: str = "auto"
+    patience: float = 60.0
+    progress: bool = False
+    name: str = "dask"
+
+    def plan(
+        self,
+        shape: tuple[int, int],
+        n_clusters: int = 8,
+        *,
+        workers: int | None = None,
+        memory: float | None = None,
+        threads: int | None = None,
+        itemsize: int = 8,
+        row_blocks: tuple[int, int] | None = None,
+    ) -> ClusterPlan:
+        """Tell what a fit of rows of this shape costs, on the client's workers or on so many of so much memory each."""
+        if workers is None:
+            at = self._workers()
+            given = (at.n_workers(), at.n_threads(), self._task_bytes(at))
+        else:
+            task_bytes = int(min(TASK_BYTES, (memory or np.inf) / TASK_SHARE))
+            given = (workers, threads or workers, task_bytes if self.task_bytes is None else self.task_bytes)
+        return cluster_plan(shape, n_clusters, *given, self.block_rows, itemsize, row_blocks)
+
+    def accepts(self, X: Any) -> bool:
+        """Whether X is a Dask collection, or rows on the workers."""
+        return is_dask(X) or isinstance(X, ClusterRows | ClusterColumn | lazy.LazyRows)
+
+    def check_rows(self, X: Any, at_least: int) -> Tall:
+        """Check a Dask array or DataFrame, as far as can be told without reading it; blocks are checked when read."""
+        return X if isinstance(X, ClusterRows | lazy.LazyRows) else lazy.lazy_rows(X, at_least)
+
+    def like(self, Z: Tall, X: Any) -> Any:
+        """Return Z as the kind of array that X is: a Dask array for a Dask collection, else NumPy."""
+        if not (is_dask(X) or isinstance(X, lazy.LazyRows)):
+            return self.to_host(Z)
+        if isinstance(Z, ClusterRows):
+            return Z.dask()
+        if isinstance(Z, ClusterColumn):
+            return dask_array(Z.parts, [(size,) for size in Z.sizes], Z.dtype)
+        return Z
+
+    def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
+        """Do work for each item in turn: the workers share each one."""
+        return map(work, items)
+
+    def asarray(self, X: Tall) -> Tall:
+        """Bring rows to the workers, in row blocks."""
+        if isinstance(X, ClusterRows):
+            return X
+        workers = self._workers()
+        sizes = self._sizes(X, workers)
+        if not (isinstance(X, lazy.LazyRows) or is_dask(X)):
+            return host_rows(X, sizes, workers)
+        array = (X if isinstance(X, lazy.LazyRows) else lazy.lazy_rows(X, 1)).array
+        blocks = workers.blocks_of(array.rechunk((sizes, -1)))
+        parts = tuple(workers.call("rows", lazy.finite, block) for block in blocks)
+        return ClusterRows(parts, sizes, int(array.shape[1]), np.dtype(array.dtype), workers)
+
+    def column(self, values: Any) -> Column:
+        """Return a float itself, numbers on the workers as a column, others as a vector that is split when used."""
+        if isinstance(values, float | ClusterColumn):
+            return values
+        if not is_dask(values):
+            return np.asarray(values, dtype=np.float64)
+        array = as_dask_array(values).astype(np.float64)
+        workers = self._workers()
+        return ClusterColumn(tuple(workers.blocks_of(array)), tuple(map(int, array.chunks[0])), workers)
+
+    def to_host(self, value: Any) -> Any:
+        """Bring rows, a column or a half affinity to the client."""
+        if issparse(value):
+            return value
+        if isinstance(value, half.ClusterHalf):
+            return value.host()
+        if isinstance(value, lazy.LazyRows):
+            value = value.array
+        return value.compute() if is_dask(value) else np.asarray(value)
+
+    def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
+        """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
+        return equal_rows.distinct(self.asarray(X), weights)
+
+    def row_norms(self, X: Tall) -> Column:
+        """Euclidean length of each row, in float64 and safe from overflow."""
+        if isinstance(X, lazy.LazyRows):
+            return lazy.lazy_norms(X.array)
+        return X.column(X.each("norms", block_norms)) if isinstance(X, ClusterRows) else HOST.row_norms(X)
+
+    def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
+        """Return the sum over rows of weight * x, in float64."""
+        return np.asarray(self.asarray(X).total("weighted-sum", block_sum, weights))
+
+    def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
+        """Return the sum over rows of weight * a b', in float64."""
+        rows = self.asarray(A)
+        return np.asarray(rows.total("cross", block_cross, rows if B is A else beside(rows, B), weights))
+
+    def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
+        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
+        return np.asarray(self.asarray(X).total("scatter", block_scatter, scale, weights, Fixed(mean)))
+
+    def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
+        """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
+        rows = self.asarray(X)
+        blocks = rows.each("centred", centred, scale, Fixed(mean))
+        lines = [[rows.workers.call("row-scatter", _inner, a, b) for b in blocks[i:]] for i, a in enumerate(blocks)]
+        found = [rows.workers.fetch(line) for line in lines]
+        return np.block(
+            [
+                [found[min(i, j)][abs(j - i)].T if j < i else found[i][j - i] for j in range(len(blocks))]
+                for i in range(len(blocks))
+            ]
+        )
+
+    def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
+        """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components."""
+        if isinstance(X, lazy.LazyRows):
+            return lazy.lazy_project(X.array, scale, mean, components)
+        if not isinstance(X, ClusterRows):
+            return HOST.project(X, scale, mean, components)
+        parts = X.each("project", block_project, scale, Fixed(mean), Fixed(components))
+        return X.with_parts(parts, len(components), np.result_type(X.dtype, components.dtype))
+
+    def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the client."""
+        found = self.asarray(X)
+        given = (n_neighbors, 1.0, self._task_bytes(found.workers), HOST._tile_rows())
+        if rows is None:
+            tables = found.workers.fetch(nearest.nearest_tables(found, *given))
+            return np.concatenate([t.others for t in tables]), np.sqrt(np.concatenate([t.squares for t in tables]))
+        return nearest.tables_of(found, np.asarray(rows), *given)
+
+    def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
+        """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the workers."""
+        rows = self.asarray(X)
+        length = float(np.sqrt((self.row_norms(rows) ** 2).mean()))
+        given = (tie_tolerance(length, rows.dtype), self._task_bytes(rows.workers), HOST._tile_rows())
+        return neighborhoods.neighbor_graph(rows, n_neighbors, weights, *given)
+
+    def asgraph(self, graph: NeighborGraph) -> Graph:
+        """Return the graph itself: what it is made into is split when it meets rows."""
+        return graph
+
+    def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
+        """All eigenpairs of a small symmetric matrix, values ascending."""
+        return eigh(A)
+
+    def sparse_gram(self, entries: Sparse | Any, X: Tall) -> FloatMatrix:
+        """Return X' H X for a sparse H, in float64."""
+        rows = self.asarray(X)
+        blocks = half.host_half(entries, rows.sizes, rows.workers) if issparse(entries) else entries
+        return half.sparse_gram(blocks, rows, self._task_bytes(rows.workers))
+
+    def half_degrees(self, half: Sparse | Any) -> Column:
+        """Row sums of H + H'."""
+        return HOST.half_degrees(half) if issparse(half) else half.degrees()
+
+    def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
+        """Return the t-th largest magnitude of PP', counted with multiplicity."""
+        rows = self.asarray(P)
+        return cut.exact_cut(rows, t, weights, diagonal, self._task_bytes(rows.workers), HOST._tile_rows())
+
+    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, Column]:
+        """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
+        factor = self.asarray(P)
+        rows = factor if X is P else beside(factor, X)
+        given = (weights, self._task_bytes(rows.workers), HOST._tile_rows())
+        return pruned.pruned_gram(factor, threshold, rows, *given)
+
+    def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
+        """Best of `n_init` runs by inertia; independent of the order of rows."""
+        return self.kmeans_rounds(Z, n_clusters, n_init, [seed], weights)[0]
+
+    def kmeans_rounds(
+        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
+    ) -> list[Clusters]:
+        """Return what `kmeans` gives for each seed; labels stay on the workers, as a column."""
+        check_word("starts", self.starts, ("auto", "k-means++", "k-means||"))
+        rows = self.asarray(Z)
+        found = kmeans.kmeans(rows, n_clusters, n_init, list(seeds), weights, self.starts)
+        return [Clusters(centers, self.nearest(rows, centers), inertia) for centers, inertia in found]
+
+    def nearest(self, Z: Tall, centers: FloatMatrix) -> Any:
+        """Index of the nearest centre of each row, the first one on a tie: a column for rows on the workers."""
+        if is_dask(Z):
+            return lazy.lazy_nearest(Z, centers)
+        if not isinstance(Z, ClusterRows):
+            return HOST.nearest(Z, centers)
+        return Z.column(Z.each("nearest", block_nearest, Fixed(centers)), np.intp)
+
+    def row_labels(self, Z: Tall, work: Callable[[Any], IntVector]) -> Any:
+        """Label that `work` gives each row of a block: a column for rows on the workers, lazy for a Dask array."""
+        if is_dask(Z):
+            return mapped_array(Z, work, None, np.intp, "adaam-predict")
+        return Z.column(Z.each("labels", work), np.intp)
+
+    def cluster_sums(self, Z: ClusterRows, labels: Any, weights: Column, n_clusters: int) -> ClusterSums:
+        """Sums, weights and extent of labelled rows."""
+        return kmeans.cluster_sums(Z, labels, weights, n_clusters)
+
+    def shared(self, value: Any) -> Any:
+        """Send a value once, for many tasks."""
+        return self._workers().share("shared", value)
+
+    def n_groups(self, X: Tall) -> int:
+        """Row blocks that rows on the workers are in."""
+        return len(self.asarray(X).sizes)
+
+    def dealt(
+        self, X: Tall, weights: Column, places: Callable[[IntVector], IntVector], edges: tuple[int, ...]
+    ) -> Groups:
+        """Send rows to groups by the places that their numbers have."""
+        return dealt.dealt(self.asarray(X), weights, places, edges)
+
+    def n_threads(self) -> int:
+        """Threads of all workers."""
+        return self._workers().n_threads()
+
+    def _workers(self) -> Workers:
+        return connected(self.client, self.in_flight, self.patience, self.progress)
+
+    def _task_bytes(self, workers: Workers) -> int:
+        if self.task_bytes is not None:
+            return self.task_bytes
+        return int(min(TASK_BYTES, workers.worker_bytes() / TASK_SHARE))
+
+    def _sizes(self, X: Any, workers: Workers) -> tuple[int, ...]:
+        n, d = X.shape
+        return planned_sizes(int(n), 8 * int(d), workers.n_threads(), self._task_bytes(workers), self.block_rows)
+
+    def __deepcopy__(self, memo: Any) -> "DaskEngine":
+        """Return the engine itself: it is fixed, and a client is one connection."""
+        return self
+
+    def __reduce__(self) -> Any:
+        """Leave the client behind: elsewhere the current one is used."""
+        given = (None, self.block_rows, self.task_bytes, self.in_flight, self.starts, self.patience, self.progress)
+        return DaskEngine, given
+
+
+def _inner(A: FloatMatrix, B: FloatMatrix) -> FloatMatrix:
+    return A @ B.T

@@ -1,0 +1,109 @@
+"""Equal rows on the workers: digests meet in a few places, and only what is to be merged is sent back."""
+
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from adaam._typing import Column, FloatVector, IntVector
+from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks
+from adaam.engines.cluster.exchange import exchanged
+from adaam.engines.cluster.layout import starts
+from adaam.engines.cluster.rows import ClusterRows
+from adaam.engines.equal_rows import row_bytes
+
+PLACE_ROWS = 1 << 21  # digests that meet in one place
+DIGEST = np.dtype([("high", np.uint64), ("low", np.uint64)])
+
+Marks = tuple[Any, IntVector, FloatVector]  # digests, rows and weights
+Merge = tuple[IntVector, FloatVector]  # rows and the weights they are to have
+
+
+def distinct(X: ClusterRows, weights: Column) -> tuple[ClusterRows, Column]:
+    """Distinct rows of positive weight, in order of first appearance, and the total weight of each."""
+    workers, n_blocks = X.workers, len(X.sizes)
+    held = on_blocks(weights, X.sizes, workers)
+    n_places = -(-len(X) // PLACE_ROWS)
+    edges = (*starts(X.sizes), len(X))
+    marks = [
+        workers.call("equal-rows", marked, part, edges[i], at_block(held, i), n_places)
+        for i, part in enumerate(X.parts)
+    ]
+    merges = exchanged(workers, "equal-rows", marks, n_places, 40.0 * len(X), repeated, lambda _: [edges])
+    changes = exchanged(workers, "equal-rows-back", merges, n_blocks, 16.0 * len(X), joined, lambda _: [])
+    told = [
+        workers.call("equal-rows-count", counted, change, size, at_block(held, i))
+        for i, (change, size) in enumerate(zip(changes, X.sizes, strict=True))
+    ]
+    counts = workers.fetch(told)
+    sizes = tuple(kept for kept, _ in counts)
+    all_one = all(one for _, one in counts)
+    if sizes == X.sizes and all_one:
+        return X, 1.0
+    present = [i for i, kept in enumerate(sizes) if kept]
+    totals = [workers.call("equal-rows-weights", totalled, changes[i], X.sizes[i], at_block(held, i)) for i in present]
+    kept = tuple(sizes[i] for i in present)
+    rows = tuple(
+        X.parts[i]
+        if sizes[i] == X.sizes[i]
+        else workers.call("distinct-rows", kept_rows, X.parts[i], changes[i], at_block(held, i))
+        for i in present
+    )
+    merged = ClusterRows(rows, kept, X.n_columns, X.dtype, workers)
+    return merged, 1.0 if all_one else ClusterColumn(tuple(totals), kept, workers)
+
+
+def marked(block: Any, start: int, weights: Any, n_places: int) -> list[Marks]:
+    """Digests of the rows of a block, by the place they go to."""
+    digests = np.frombuffer(b"".join(blake2b(row, digest_size=16).digest() for row in row_bytes(block)), DIGEST)
+    number = np.arange(start, start + len(digests))
+    held = np.broadcast_to(np.asarray(weights, dtype=np.float64), digests.shape)
+    place = digests["low"] % np.uint64(n_places)
+    return [(digests[place == i], number[place == i], held[place == i]) for i in range(n_places)]
+
+
+def repeated(pieces: list[Marks], edges: tuple[int, ...]) -> list[Merge]:
+    """Rows whose weight changes, for each block: the first of equal rows gets all their weight, the others none."""
+    digests, number, held = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    order = np.lexsort((number, digests["low"], digests["high"]))
+    ordered = digests[order]
+    again = np.concatenate([[False], ordered[1:] == ordered[:-1]])
+    group = np.cumsum(~again) - 1
+    totals = np.bincount(group, held[order])
+    repeats = np.bincount(group)[group] > 1
+    rows = number[order][repeats]
+    weights = np.where(again, 0.0, totals[group])[repeats]
+    by_row = np.argsort(rows)
+    rows, weights = rows[by_row], weights[by_row]
+    cuts = np.searchsorted(rows, edges)
+    return [(rows[a:b] - first, weights[a:b]) for a, b, first in zip(cuts[:-1], cuts[1:], edges[:-1], strict=True)]
+
+
+def joined(pieces: list[Merge]) -> Merge:
+    """Changes from all places."""
+    rows, weights = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    return rows, weights
+
+
+def counted(change: Merge, n_rows: int, weights: Any) -> tuple[int, bool]:
+    """Rows that stay, and whether each weighs 1."""
+    totals = _totals(change, n_rows, weights)
+    kept = totals[totals > 0]
+    return len(kept), bool((kept == 1.0).all())
+
+
+def totalled(change: Merge, n_rows: int, weights: Any) -> FloatVector:
+    """Weights of the rows that stay."""
+    totals = _totals(change, n_rows, weights)
+    return totals[totals > 0]
+
+
+def kept_rows(block: Any, change: Merge, weights: Any) -> Any:
+    """Rows that stay."""
+    return block[np.flatnonzero(_totals(change, block.shape[0], weights) > 0)]
+
+
+def _totals(change: Merge, n_rows: int, weights: Any) -> FloatVector:
+    totals = np.array(np.broadcast_to(np.asarray(weights, dtype=np.float64), (n_rows,)))
+    totals[change[0]] = change[1]
+    return totals

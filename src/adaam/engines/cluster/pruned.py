@@ -1,0 +1,89 @@
+"""The pruned pass over block pairs: X'WSWX as a sum of small matrices, row sums in row blocks."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from adaam._typing import Column, FloatMatrix, FloatVector
+from adaam.engines.blocks import row_blocks
+from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks
+from adaam.engines.cluster.pairs import (
+    PairTask,
+    RunningSum,
+    all_pairs,
+    block_bytes,
+    pair_tasks,
+    partners_at_once,
+    pick,
+)
+from adaam.engines.cluster.rows import ClusterRows
+from adaam.engines.tiles import prune
+
+Block = tuple[FloatMatrix, FloatMatrix, Any]  # P, X and weights of the same rows
+
+
+def pruned_gram(
+    P: ClusterRows, threshold: float, X: ClusterRows, weights: Column, task_bytes: int, tile_rows: int
+) -> tuple[FloatMatrix, ClusterColumn]:
+    """X'WSWX and WSw over the off-diagonal entries of PP' of magnitude at least `threshold`."""
+    workers, n_blocks = P.workers, len(P.sizes)
+    held = on_blocks(weights, P.sizes, workers)
+    group = partners_at_once(block_bytes(P.n_columns + X.n_columns, len(P), n_blocks), task_bytes)
+    work = partial(pruned_part, threshold, tile_rows)
+
+    def block(index: int) -> list[Any]:
+        return [P.parts[index], X.parts[index], at_block(held, index)]
+
+    def submit(task: PairTask) -> Any:
+        return workers.call("pruned-gram", work, block(task.own), [block(j) for j in task.others], task.with_own)
+
+    gram = RunningSum(workers, "pruned-gram-sum")
+    sums = [RunningSum(workers, "row-sums") for _ in range(n_blocks)]
+    for task, part in all_pairs(workers, "pruned pairs", pair_tasks(n_blocks, group), submit):
+        gram.add(workers.call("pruned-gram-part", pick, part, 0))
+        for place, index in enumerate((task.own, *task.others)):
+            sums[index].add(workers.call("row-sums-part", pick, part, 1 + place))
+    half = workers.fetch([gram.result()])[0]
+    degrees = ClusterColumn(tuple(total.result() for total in sums), P.sizes, workers)
+    return half + half.T, degrees * held
+
+
+def pruned_part(
+    threshold: float, tile_rows: int, own: Block, others: list[Block], with_own: bool
+) -> tuple[FloatMatrix, ...]:
+    """Half of the Gram matrix and the row sums that one block makes with others, and with itself where asked for."""
+    P, X, _ = own
+    part = np.zeros((X.shape[1], X.shape[1]))
+    own_sums, other_sums = np.zeros(len(P)), [np.zeros(len(block[0])) for block in others]
+    for rows in row_blocks(len(P), tile_rows):
+        product = np.zeros((rows.stop - rows.start, X.shape[1]), X.dtype)
+
+        def take(
+            block: Block, columns: slice, sums: FloatVector, above: bool, rows: slice = rows, out: Any = product
+        ) -> None:
+            tile = P[rows] @ block[0][columns].T
+            kept = prune(np.triu(tile, k=1) if above else tile, threshold)
+            out += kept @ _weighted(block, columns)
+            own_sums[rows] += kept @ _counts(block, columns)
+            sums[columns] += kept.T @ _counts(own, rows)
+
+        if with_own:
+            for columns in row_blocks(len(P), tile_rows):
+                if columns.start >= rows.start:
+                    take(own, columns, own_sums, columns.start == rows.start)
+        for block, sums in zip(others, other_sums, strict=True):
+            for columns in row_blocks(len(block[0]), tile_rows):
+                take(block, columns, sums, False)
+        part += np.asarray(_weighted(own, rows).T @ product, np.float64)
+    return part, own_sums, *other_sums
+
+
+def _weighted(block: Block, rows: slice) -> FloatMatrix:
+    _, X, weights = block
+    return X[rows] if isinstance(weights, float) else X[rows] * weights[rows, None].astype(X.dtype)
+
+
+def _counts(block: Block, rows: slice) -> FloatVector:
+    P, _, weights = block
+    return np.ones(rows.stop - rows.start, P.dtype) if isinstance(weights, float) else weights[rows].astype(P.dtype)

@@ -1,0 +1,170 @@
+"""Rows on the workers, in row blocks, and what each block is asked for; one CPU engine works inside a task."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from adaam._typing import Column, FloatMatrix, IntVector
+from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks, picked_parts
+from adaam.engines.cluster.layout import Sizes, added, resized, stacked, starts
+from adaam.engines.cluster.workers import Future, Workers, dask_array
+from adaam.engines.cpu import CPUEngine
+
+HOST = CPUEngine()
+FOLD = 8  # small matrices added up by one task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterRows:
+    """Row blocks that show their shape and precision as a NumPy array does."""
+
+    parts: tuple[Future, ...]
+    sizes: Sizes
+    n_columns: int
+    dtype: "np.dtype[Any]"
+    workers: Workers
+
+    ndim = 2
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return sum(self.sizes), self.n_columns
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all rows."""
+        return int(np.prod(self.shape)) * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatMatrix:
+        rows = stacked(self.workers.fetch(self.parts))
+        return np.asarray(rows.toarray() if issparse(rows) else rows, dtype=dtype)
+
+    def toarray(self) -> FloatMatrix:
+        """Bring all rows here, dense."""
+        return self.__array__()
+
+    def __getitem__(self, rows: Any) -> "ClusterRows":
+        """Take some rows, in ascending order."""
+        wanted: IntVector = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
+        if (np.diff(wanted) < 0).any():
+            raise ValueError("Rows in blocks can be taken in ascending order alone.")
+        edges = np.searchsorted(wanted, [*starts(self.sizes), len(self)])
+        sizes = tuple(int(size) for size in np.diff(edges) if size)
+        return ClusterRows(tuple(picked_parts(self, wanted)), sizes, self.n_columns, self.dtype, self.workers)
+
+    def each(self, name: str, work: Callable[..., Any], *given: Any) -> list[Future]:
+        """Do `work` on each block with its part of the given columns and rows; anything else is given as it is."""
+        aligned = [_aligned(value, self) for value in given]
+        return [
+            self.workers.call(name, work, part, *[_at(value, i) for value in aligned])
+            for i, part in enumerate(self.parts)
+        ]
+
+    def total(self, name: str, work: Callable[..., Any], *given: Any) -> Any:
+        """Sum of what `work` makes of the blocks, in their order."""
+        return summed(self.workers, name, self.each(name, work, *given))
+
+    def with_parts(self, parts: list[Future], n_columns: int, dtype: Any) -> "ClusterRows":
+        """Rows of the same blocks, made by tasks of their own."""
+        return ClusterRows(tuple(parts), self.sizes, n_columns, np.dtype(dtype), self.workers)
+
+    def column(self, parts: list[Future], dtype: Any = np.float64) -> ClusterColumn:
+        """Column of the same blocks."""
+        return ClusterColumn(tuple(parts), self.sizes, self.workers, dtype)
+
+    def entrywise(self, function: Callable[..., Any], *given: Any) -> "ClusterRows":
+        """Rows that a function of single numbers makes of these."""
+        return self.with_parts(self.each("entrywise", function, *map(Fixed, given)), self.n_columns, self.dtype)
+
+    def dask(self) -> Any:
+        """Return the rows as a Dask array."""
+        return dask_array(self.parts, [(size, self.n_columns) for size in self.sizes], self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A value that each block gets whole, though it may look like one for each row."""
+
+    value: Any
+
+
+def host_rows(X: Any, sizes: Sizes, workers: Workers) -> ClusterRows:
+    """Split rows of this process; each block stays with the scheduler as well, to be had again."""
+    rows = csr_array(X) if issparse(X) else np.asarray(X)
+    blocks = [rows[start : start + size] for start, size in zip(starts(sizes), sizes, strict=True)]
+    parts = tuple(workers.share("rows", block) for block in blocks)
+    return ClusterRows(parts, sizes, rows.shape[1], rows.dtype, workers)
+
+
+def summed(workers: Workers, name: str, parts: list[Future]) -> Any:
+    """Add up small results on the workers, a few at a time and in a fixed order, and bring the sum here."""
+    while len(parts) > 1:
+        parts = [workers.call(f"{name}-sum", added, parts[i : i + FOLD]) for i in range(0, len(parts), FOLD)]
+    return workers.fetch(parts)[0]
+
+
+def beside(rows: ClusterRows, X: Any) -> ClusterRows:
+    """Rows in the same blocks as others."""
+    if isinstance(X, ClusterRows):
+        parts = resized(rows.workers, X.parts, X.sizes, rows.sizes)
+        return ClusterRows(tuple(parts), rows.sizes, X.n_columns, X.dtype, rows.workers)
+    return host_rows(X, rows.sizes, rows.workers)
+
+
+def _aligned(value: Any, rows: ClusterRows) -> Any:
+    if isinstance(value, ClusterRows):
+        return beside(rows, value)
+    if isinstance(value, ClusterColumn) or (isinstance(value, np.ndarray) and value.shape == (len(rows),)):
+        return on_blocks(value, rows.sizes, rows.workers)
+    if isinstance(value, Fixed) and isinstance(value.value, np.ndarray) and value.value.nbytes > 1 << 16:
+        return Fixed(rows.workers.share("matrix", value.value))
+    return value
+
+
+def _at(value: Any, index: int) -> Any:
+    if isinstance(value, ClusterRows):
+        return value.parts[index]
+    return value.value if isinstance(value, Fixed) else at_block(value, index)
+
+
+def block_norms(block: Any) -> Any:
+    """Lengths of rows."""
+    return HOST.row_norms(block)
+
+
+def block_cross(A: Any, B: Any, weights: Column) -> FloatMatrix:
+    """Sum over rows of weight * a b'."""
+    return HOST.cross(A, B, weights)
+
+
+def block_sum(X: Any, weights: Column) -> Any:
+    """Sum over rows of weight * x."""
+    return HOST.weighted_sum(X, weights)
+
+
+def block_scatter(X: Any, scale: Column, weights: Column, mean: Any) -> FloatMatrix:
+    """Sum over rows of weight * z z' with z = scale * x - mean."""
+    return HOST.scatter(X, scale, mean, weights)
+
+
+def block_project(X: Any, scale: Column, mean: Any, components: FloatMatrix) -> FloatMatrix:
+    """(scale * x - mean) @ components.T."""
+    return np.asarray(HOST.project(X, scale, mean, components))
+
+
+def block_nearest(Z: Any, centers: FloatMatrix) -> IntVector:
+    """Nearest centre of each row."""
+    return HOST.nearest(Z, centers)
+
+
+def centred(X: Any, scale: Column, mean: Any) -> FloatMatrix:
+    """Rows scaled and less their mean, dense in float64: of few rows alone."""
+    dense = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
+    return np.asarray(dense * (scale if isinstance(scale, float) else scale[:, None]) - mean)

@@ -1,0 +1,102 @@
+"""Entries of PP' between blocks counted against a bracket, by value or by bins: what a task of the cut does."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from adaam._typing import FloatMatrix, FloatVector, IntVector
+from adaam.engines.blocks import row_blocks
+from adaam.engines.cut import MAX_DISTINCT, N_BINS, Tally, merged
+
+Block = tuple[FloatMatrix, Any, Any]  # P, weights and diagonal of the same rows
+
+
+def block_squares(P: FloatMatrix) -> FloatVector:
+    """Diagonal entries of PP'."""
+    return np.asarray(np.einsum("ij,ij->i", P, P))
+
+
+def counted_values(
+    low: float, high: float, tile_rows: int, own: Block, others: list[Block], with_own: bool
+) -> Tally | None:
+    """Count the entries of one block with others value by value; None where they are too many."""
+    tallies = []
+    for values, counts in magnitudes(low, tile_rows, own, others, with_own):
+        inside = values <= high
+        above, within = _split(counts, inside)
+        tallies.append(Tally(above, values[inside], np.broadcast_to(within, (int(np.count_nonzero(inside)),))))
+        if sum(len(part.values) for part in tallies) > MAX_DISTINCT:
+            tallies = [merged(tallies)]
+            if len(tallies[0].values) > MAX_DISTINCT // 2:
+                return None
+    return merged(tallies)
+
+
+def counted_bins(low: float, high: float, tile_rows: int, own: Block, others: list[Block], with_own: bool) -> Tally:
+    """Count the entries of one block with others by bins."""
+    edges = np.linspace(low, high, N_BINS + 1)[:-1]
+    above, counted = 0.0, np.zeros(N_BINS)
+    steps = N_BINS / (high - low) if high > low else 0.0
+    for values, counts in magnitudes(low, tile_rows, own, others, with_own):
+        inside = values <= high
+        beyond, within = _split(counts, inside)
+        above += beyond
+        bins = np.minimum(((values[inside] - low) * steps).astype(np.intp), N_BINS - 1)
+        if isinstance(within, float):
+            counted += within * np.bincount(bins, minlength=N_BINS)
+        else:
+            counted += np.bincount(bins, within, N_BINS)
+    return Tally(above, edges, counted)
+
+
+def _split(counts: Any, inside: FloatVector) -> tuple[float, Any]:
+    """Total count of what is above a bracket, and the counts inside it: one for all, or one each."""
+    if isinstance(counts, float):
+        return counts * (len(inside) - np.count_nonzero(inside)), counts
+    return float(counts[~inside].sum()), counts[inside]
+
+
+def magnitudes(
+    low: float, tile_rows: int, own: Block, others: list[Block], with_own: bool
+) -> Iterator[tuple[FloatVector, Any]]:
+    """Positive magnitudes >= low with how often each counts, tile by tile; the diagonal first where it is asked for."""
+    P, weights, diagonal = own
+    if with_own:
+        squares = block_squares(P)
+        counts = np.broadcast_to(np.asarray(diagonal, dtype=np.float64), squares.shape)
+        taken = (squares >= low) & (counts > 0)
+        yield squares[taken], counts[taken]
+    for rows in row_blocks(len(P), tile_rows):
+        for block in ([own] if with_own else []) + others:
+            for columns in row_blocks(len(block[0]), tile_rows):
+                if block is own and columns.start < rows.start:
+                    continue
+                tile = P[rows] @ block[0][columns].T
+                if block is own and columns.start == rows.start:
+                    tile = np.triu(tile, k=1)
+                np.abs(tile, out=tile)
+                found = np.flatnonzero(tile >= low) if low > 0 else np.flatnonzero(tile)
+                yield tile.ravel()[found], _multiplicities(weights, block[1], rows, columns, found, tile.shape[1])
+
+
+def _multiplicities(own: Any, other: Any, rows: slice, columns: slice, found: IntVector, width: int) -> Any:
+    if isinstance(own, float):
+        return 2.0 * own * own
+    row, column = np.divmod(found, width)
+    return np.asarray(2.0 * own[rows][row] * other[columns][column])
+
+
+def joined_values(parts: list[Tally | None]) -> Tally | None:
+    """Join tallies by value, unless they are too many."""
+    whole = [part for part in parts if part is not None]
+    if len(whole) < len(parts) or sum(len(part.values) for part in whole) > 4 * MAX_DISTINCT:
+        return None
+    joined = merged(whole)
+    return None if len(joined.values) > MAX_DISTINCT else joined
+
+
+def joined_bins(parts: list[Tally]) -> Tally:
+    """Add up tallies of the same bins."""
+    counts = np.sum([part.counts for part in parts], axis=0)
+    return Tally(sum(part.above for part in parts), parts[0].values, counts)

@@ -1,0 +1,211 @@
+"""The one place that imports Dask: named tasks for the workers, their results, and Dask collections taken apart."""
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+import numpy as np
+
+from adaam.engines.cluster.threads import on_one_thread
+from adaam.progress import LOGGER, ChangingLine
+
+Future: TypeAlias = Any
+CHECK_SECONDS = 5.0  # between two looks at whether there are workers at all
+
+
+class ClusterError(RuntimeError):
+    """The cluster could not finish a task: no partial result is returned, and the fit can be repeated."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workers:
+    """A Dask client, how many tasks of a pass it may have under way, and whether a line shows how far it is."""
+
+    client: Any
+    in_flight: int
+    patience: float
+    progress: bool
+
+    def call(self, name: str, work: Callable[..., Any], *given: Any) -> Future:
+        """Run `work` on a worker, on one thread; futures among what is given, in lists too, stand for their values.
+
+        The name is what the dashboard shows. Each task can be made again from what it was made of.
+        """
+        key = f"adaam-{name}-0{uuid4().hex}"
+        with self._clear_errors():
+            return self.client.submit(on_one_thread, work, *given, key=key, pure=False)
+
+    def share(self, name: str, value: Any) -> Future:
+        """Send a value once, for many tasks; like any result it can be had again when a worker is lost."""
+        import dask
+
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}):
+            return self.call(name, as_it_is, value)
+
+    def fetch(self, futures: Sequence[Future]) -> list[Any]:
+        """Bring small results here."""
+        with self._clear_errors():
+            self._wait(futures)
+            return list(self.client.gather(list(futures)))
+
+    def in_turn(self, name: str, submissions: Iterable[Callable[[], Future]], total: int) -> Iterator[Future]:
+        """Submit tasks one after the other and yield each when done, in order, a bounded number being under way."""
+        line = ChangingLine(sys.stderr) if self.progress else None
+        waiting: deque[Future] = deque()
+        done = 0
+
+        def finished() -> Future:
+            nonlocal done
+            future = waiting.popleft()
+            with self._clear_errors():
+                self._wait([future])
+            done += 1
+            LOGGER.debug("%s: %d of %d tasks", name, done, total)
+            if line is not None and (line.changes or done == total):
+                filled = 30 * done // max(1, total)
+                line.show(f"{name:<20} [{'#' * filled}{'.' * (30 - filled)}] {done} of {total} tasks")
+            return future
+
+        for submit in submissions:
+            waiting.append(submit())
+            if len(waiting) >= self.in_flight:
+                yield finished()
+        while waiting:
+            yield finished()
+        if line is not None:
+            line.end()
+
+    def n_threads(self) -> int:
+        """Threads of all workers."""
+        return max(1, int(sum(self.client.nthreads().values())))
+
+    def n_workers(self) -> int:
+        """Workers there are."""
+        return max(1, len(self.client.nthreads()))
+
+    def worker_bytes(self) -> float:
+        """Memory limit of the smallest worker; infinity where none is set."""
+        limits = [worker["memory_limit"] or np.inf for worker in self.client.scheduler_info()["workers"].values()]
+        return float(min(limits, default=np.inf))
+
+    def blocks_of(self, array: Any) -> list[Future]:
+        """Compute the row blocks of a Dask array that has all columns in one chunk."""
+        return list(self.client.compute(list(array.to_delayed().ravel()), optimize_graph=True))
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        """Turn what Dask raises for want of workers or scheduler into an error that says what to do."""
+        from distributed.scheduler import KilledWorker
+
+        try:
+            yield
+        except KilledWorker as error:
+            raise ClusterError(
+                f"The cluster gave up a task: {error}. A task that ends so often usually needs more memory than "
+                "its worker has; use DaskEngine(task_bytes=...) or (block_rows=...) with smaller numbers, or workers "
+                "with more memory. Nothing was kept, and the fit can be repeated."
+            ) from error
+        except ClusterError:
+            raise
+        except Exception as error:
+            if not self._is_cut_off(error):
+                raise
+            raise ClusterError(
+                f"The connection to the Dask scheduler was lost while tasks were under way ({error!r}). Nothing was "
+                "kept: repeat the fit once a client is connected again."
+            ) from error
+
+    def _is_cut_off(self, error: Exception) -> bool:
+        """Whether an error is that of a lost scheduler, and not one that a task raised."""
+        from distributed import CancelledError
+        from distributed.comm import CommClosedError
+
+        return isinstance(error, CancelledError | CommClosedError) or self.client.status != "running"
+
+    def _wait(self, futures: Sequence[Future]) -> None:
+        """Wait for tasks, but not for ever where no worker is left to run them."""
+        from distributed import wait
+
+        alone_since: float | None = None
+        while True:
+            try:
+                wait(list(futures), timeout=CHECK_SECONDS)
+            except TimeoutError:
+                if self.client.nthreads():
+                    alone_since = None
+                    continue
+                alone_since = alone_since or time.monotonic()
+                if time.monotonic() - alone_since > self.patience:
+                    raise ClusterError(
+                        f"The Dask cluster has had no worker for {self.patience:g} seconds. Start workers and repeat "
+                        "the fit; nothing was kept."
+                    ) from None
+            else:
+                return
+
+
+def as_it_is(value: Any) -> Any:
+    """Return the value: a task whose result is what was sent."""
+    return value
+
+
+def connected(client: Any, in_flight: int | None, patience: float, progress: bool) -> Workers:
+    """Workers of the given client, or of the one that is current here."""
+    if find_spec("distributed") is None:
+        raise ImportError('engine="dask" needs dask and distributed. Install them with: pip install adaam[dask]')
+    if client is None:
+        from distributed import get_client
+
+        try:
+            client = get_client()
+        except ValueError as error:
+            raise RuntimeError(
+                'engine="dask" uses your Dask client, and there is none. Start one first: from distributed import '
+                "Client; client = Client() for workers on this machine, or Client(address) for a cluster."
+            ) from error
+    workers = Workers(client, 0, patience, progress)
+    return Workers(client, in_flight or 2 * workers.n_threads() + 2, patience, progress)
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask collection; told without importing Dask."""
+    if "dask" not in sys.modules:
+        return False
+    from dask import is_dask_collection
+
+    return bool(is_dask_collection(X))
+
+
+def as_dask_array(X: Any) -> Any:
+    """Return a Dask array or DataFrame as an array whose chunk sizes are known, all columns in one chunk."""
+    if hasattr(X, "to_dask_array"):
+        X = X.to_dask_array(lengths=True)
+    if any(np.isnan(size) for sizes in X.chunks for size in sizes):
+        X = X.compute_chunk_sizes()
+    return X.rechunk({1: -1}) if X.ndim == 2 else X
+
+
+def dask_array(parts: Sequence[Future], shapes: Sequence[tuple[int, ...]], dtype: Any) -> Any:
+    """Put row blocks on the workers together to a Dask array."""
+    import dask.array as da
+
+    return da.concatenate([da.from_delayed(part, shape, dtype) for part, shape in zip(parts, shapes, strict=True)])
+
+
+def mapped_array(
+    array: Any, work: Callable[..., Any], n_columns: int | None, dtype: Any, name: str, *beside: Any
+) -> Any:
+    """Return the lazy Dask array of `work` done on each row block; one number a row where `n_columns` is None."""
+    import dask.array as da
+
+    meta = np.empty((0,) if n_columns is None else (0, 0), dtype)
+    chunks = (array.chunks[0],) if n_columns is None else (array.chunks[0], (n_columns,))
+    drop = [1] if n_columns is None else None
+    name = f"{name}-0{uuid4().hex}"
+    return da.map_blocks(work, array, *beside, dtype=dtype, chunks=chunks, drop_axis=drop, meta=meta, name=name)

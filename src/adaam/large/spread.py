@@ -1,0 +1,66 @@
+"""Row blocks on a cluster: rows are dealt to them by the workers, and a task works on several of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+from adaam._typing import Column, Tall
+from adaam.engines import CPUEngine, DaskEngine
+from adaam.engines.columns import at
+from adaam.large.deal import Deal
+from adaam.prepare import LinearMap
+from adaam.sample import Sample
+
+HOST = CPUEngine()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpreadBlocks:
+    """Blocks in groups, a group in one place; see `BlockedRows`."""
+
+    groups: Any  # of raw rows, laid out block after block, and their weights
+    first_blocks: tuple[int, ...]  # of each group, and the number of all blocks
+    deal: Deal
+    prepared: LinearMap
+    engine: DaskEngine
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return self.deal.n_blocks
+
+    def total(self, blocks: Sequence[int], work: Callable[[Sample], Any], tell: Callable[[int], None]) -> Any:
+        """Sum of what `work` makes of the blocks, in their order; `tell` hears of each block done."""
+        wanted = sorted(blocks)
+        shares = []
+        for low, high in zip(self.first_blocks[:-1], self.first_blocks[1:], strict=True):
+            start = self.deal.block(low).start
+            mine = [self.deal.block(block) for block in wanted if low <= block < high]
+            shares.append([slice(places.start - start, places.stop - start) for places in mine])
+        found: Any = None
+        prepared = self.engine.shared(self.prepared)
+        for last, part in zip(self.first_blocks[1:], self.groups.sums(group_sum, shares, prepared, work), strict=True):
+            if part is not None:
+                found = part if found is None else found + part
+                tell(last - 1)
+        return found
+
+
+def dealt_spread(X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engine: DaskEngine) -> SpreadBlocks:
+    """Deal rows on a cluster to blocks; those of weight zero take no part."""
+    n_groups = min(deal.n_blocks, engine.n_groups(X))
+    first = tuple(group * deal.n_blocks // n_groups for group in range(n_groups + 1))
+    edges = tuple(deal.block(block).start for block in first[:-1]) + (deal.n_used,)
+    return SpreadBlocks(engine.dealt(X, weights, deal.places, edges), first, deal, prepared, engine)
+
+
+def group_sum(group: Any, blocks: list[slice], prepared: LinearMap, work: Callable[[Sample], Any]) -> Any:
+    """Sum over some blocks of a group, each prepared as on one machine; None where there are none."""
+    X, weights = group
+    parts = []
+    for rows in blocks:
+        block, counts = HOST.distinct(X[rows], at(weights, rows))
+        parts.append(work(Sample(prepared.apply(block, HOST), counts, HOST)))
+    return reduce(add, parts) if parts else None

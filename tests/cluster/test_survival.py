@@ -1,0 +1,184 @@
+"""Workers die, pause and vanish in the middle of a fit: it ends with the same answer or with a word on what to do."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from scipy.linalg import subspace_angles
+from sklearn.datasets import load_digits
+
+from adaam import AdaAM, AdaAMClustering, RowBlocks
+from adaam.engines import ClusterError, CPUEngine, DaskEngine
+from adaam.engines.cluster.workers import Workers
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits(return_X_y=True)[0]
+
+
+@pytest.fixture(scope="module")
+def expected(digits):
+    return AdaAMClustering(10, learner=AdaAM(10), head="k-means").fit(digits)
+
+
+def kill_one(client):
+    """Kill the worker process that holds the most."""
+    held = {worker: len(keys) for worker, keys in client.has_what().items()}
+    os.kill(client.run(os.getpid)[max(held, key=held.get)], signal.SIGKILL)
+
+
+@pytest.fixture
+def when(monkeypatch):
+    """Do something once, right after the so-manieth task of a name was submitted."""
+    original = Workers.call
+
+    def at(name, count, deed):
+        seen = []
+
+        def call(self, task, work, *given):
+            future = original(self, task, work, *given)
+            if task == name:
+                seen.append(1)
+                if len(seen) == count:
+                    deed()
+            return future
+
+        monkeypatch.setattr(Workers, "call", call)
+        return seen
+
+    return at
+
+
+PHASES = {
+    "rows": 4,
+    "equal-rows": 3,
+    "scatter": 4,
+    "project": 7,
+    "neighbours": 8,
+    "neighbours-merge": 3,
+    "heat": 2,
+    "cut": 5,
+    "graph-gram": 2,
+    "pruned-gram": 5,
+    "row-sums": 3,
+    "kmeans-start": 9,
+    "kmeans": 4,
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_worker_killed_in_any_phase_changes_nothing(client, digits, expected, when, phase):
+    seen = when(phase, PHASES[phase], lambda: kill_one(client))
+    engine = DaskEngine(block_rows=300)
+    found = AdaAMClustering(10, learner=AdaAM(10, engine=engine), head="k-means").fit(digits)
+    assert len(seen) >= PHASES[phase], "the phase was reached"
+    assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-9
+    np.testing.assert_array_equal(found.labels_, expected.labels_)
+
+
+@pytest.mark.parametrize("phase", ["deal-blocks", "row-blocks"])
+def test_a_worker_killed_among_row_blocks_changes_nothing(client, digits, when, phase):
+    pairs = RowBlocks(n_rows=300)
+    seen = when(phase, 2, lambda: kill_one(client))
+    found = AdaAM(10, pairs=pairs, engine=DaskEngine(block_rows=300)).fit(digits)
+    assert len(seen) >= 2
+    assert subspace_angles(found.components_.T, AdaAM(10, pairs=pairs).fit(digits).components_.T).max() < 1e-9
+
+
+def test_a_worker_paused_for_a_while_changes_nothing(client, digits, expected, when):
+    """A worker above its memory threshold begins no task until it has spilt; others read what it holds meanwhile."""
+
+    def pause(dask_worker):
+        from distributed.core import Status
+
+        dask_worker.memory_manager.memory_pause_fraction = False  # its monitor would resume it at once
+        dask_worker.status = Status.paused
+
+    def resume(dask_worker):
+        from distributed.core import Status
+
+        dask_worker.status = Status.running
+
+    paused = next(iter(client.nthreads()))
+    timer = threading.Timer(3.0, lambda: client.run(resume, workers=[paused]))
+
+    def pause_for_a_while():
+        client.run(pause, workers=[paused])
+        timer.start()
+
+    when("neighbours", 4, pause_for_a_while)
+    found = AdaAM(10, engine=DaskEngine(block_rows=300)).fit(digits)
+    timer.join()
+    assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-9
+
+
+def test_a_lost_scheduler_is_a_clear_error_and_the_fit_can_be_repeated(new_cluster, digits, expected, when):
+    with new_cluster(1, current=False) as doomed:
+        when("pruned-gram", 2, lambda: doomed.cluster.close())
+        with pytest.raises(ClusterError, match="repeat the fit"):
+            AdaAM(10, engine=DaskEngine(client=doomed, block_rows=300)).fit(digits)
+    found = AdaAM(10, engine=DaskEngine(block_rows=300)).fit(digits)
+    assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-9
+
+
+def test_no_worker_at_all_is_a_clear_error(new_cluster, digits, when):
+    with new_cluster(1, current=False) as doomed:
+        when("cut", 1, lambda: doomed.cluster.scale(0))
+        with pytest.raises(ClusterError, match="no worker for 1 seconds"):
+            AdaAM(10, engine=DaskEngine(client=doomed, block_rows=300, patience=1.0)).fit(digits)
+
+
+def test_a_task_that_kills_every_worker_is_a_clear_error(new_cluster, digits, when):
+    """What ends one worker after the other is given up, with what to change."""
+    with new_cluster(1, current=False) as doomed:
+        stop = threading.Event()
+
+        def kill_on():
+            while not stop.is_set():
+                for pid in doomed.run(os.getpid, on_error="ignore").values():
+                    os.kill(pid, signal.SIGKILL)
+                time.sleep(0.3)
+
+        killer = threading.Thread(target=kill_on)
+        when("pruned-gram", 1, killer.start)
+        try:
+            with pytest.raises(ClusterError, match="can be repeated"):
+                AdaAM(10, engine=DaskEngine(client=doomed, block_rows=2000)).fit(digits)
+        finally:
+            stop.set()
+            killer.join()
+
+
+def test_without_a_client_the_way_out_is_named():
+    import distributed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed, "get_client", lambda: (_ for _ in ()).throw(ValueError("No clients found")))
+        with pytest.raises(RuntimeError, match="Start one first"):
+            AdaAM(3, engine="dask").fit(np.eye(4))
+
+
+@pytest.mark.paper
+@pytest.mark.slow
+def test_all_of_mnist_within_small_workers_with_one_killed_at_a_random_moment(client, paper_data, tmp_path):
+    """70,000 rows read from disk by three workers of 1.5 GB each; one of them dies on the way."""
+    import dask.array as da
+
+    zarr = pytest.importorskip("zarr")
+    X, _, _ = paper_data("mnist")
+    store = zarr.create_array(str(tmp_path / "mnist.zarr"), shape=X.shape, chunks=(5000, 784), dtype="uint8")
+    store[:] = X.astype(np.uint8)
+    rows = da.from_zarr(str(tmp_path / "mnist.zarr"))
+    moment = float(np.random.default_rng().uniform(5.0, 60.0))
+    print(f"a worker is killed after {moment:.1f} seconds")  # noqa: T201
+    timer = threading.Timer(moment, kill_one, [client])
+    timer.start()
+    model = AdaAM(10, engine="dask", pairs="all").fit(rows)
+    timer.join()
+    assert model.plan_.exact
+    on_host = AdaAM(10, engine=CPUEngine(), pairs="all").fit(X)
+    assert subspace_angles(model.components_.T, on_host.components_.T).max() < 1e-4

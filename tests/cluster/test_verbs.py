@@ -1,0 +1,83 @@
+"""Every verb on a cluster against the dense formulas: the contract that all engines are held to."""
+
+import numpy as np
+import pytest
+
+from adaam.engines import CPUEngine, DaskEngine
+from contracts import test_engines as contract
+
+SHARED = [
+    "test_row_verbs_match_the_formulas",
+    "test_row_lengths_neither_overflow_nor_vanish",
+    "test_neighbors_are_the_nearest_others",
+    "test_neighbors_of_chosen_rows_are_theirs_among_all",
+    "test_coincident_rows_are_neighbors_at_distance_zero",
+    "test_sparse_gram_is_the_quadratic_form",
+    "test_cut_is_the_tth_largest_magnitude",
+    "test_pruned_gram_matches_the_dense_matrix",
+    "test_distinct_rows_come_with_their_total_weight",
+    "test_rows_that_are_all_distinct_are_left_where_they_are",
+    "test_graph_shares_are_those_of_all_pairs_sorted",
+    "test_heat_on_a_graph_matches_the_dense_affinity",
+    "test_pieces_of_a_graph_are_counted_where_it_lives",
+    "test_a_given_graph_keeps_the_larger_heat_of_two_directions",
+    "test_a_graph_comes_back_from_the_engine_as_it_went",
+    "test_kmeans_runs_match_between_engines",
+    "test_kmeans_does_not_depend_on_the_order_of_rows",
+    "test_kmeans_gives_every_cluster_a_row",
+    "test_verbs_leave_their_inputs_unchanged",
+]
+globals().update({name: getattr(contract, name) for name in SHARED})
+
+
+@pytest.fixture
+def engine():
+    return DaskEngine(block_rows=23)
+
+
+@pytest.mark.parametrize("block_rows", [7, 40, 150])
+def test_cut_survives_narrowing_by_bins(monkeypatch, block_rows):
+    from adaam.engines.cluster import cut
+
+    monkeypatch.setattr(cut, "FEW_PAIRS", 1)
+    monkeypatch.setattr(cut, "FEW_VALUES", 0)
+    engine = DaskEngine(block_rows=block_rows)
+    P = contract.factor(150, 5)
+    for weights in (contract.multiset(150), 1.0):
+        counts = np.broadcast_to(weights, 150)
+        for share in (1e-4, 0.03, 0.4, 0.99):
+            t = max(1.0, np.floor(share * counts.sum() ** 2))
+            found = engine.cut(engine.asarray(P), t, weights, weights**2)
+            assert found == pytest.approx(CPUEngine().cut(P, t, weights, weights**2), rel=1e-12)
+
+
+def test_pieces_of_rows_are_sent_one_by_one_where_there_is_much_to_send(monkeypatch):
+    from adaam.engines.cluster import exchange
+
+    monkeypatch.setattr(exchange, "WHOLE_BYTES", 0)
+    engine, X = DaskEngine(block_rows=31), contract.cloud(150)
+    from adaam.affinity import HeatKernel, heat_affinity
+    from adaam.sample import Sample
+
+    found, expected = (
+        heat_affinity(e.neighbor_graph(e.asarray(X), 5, 1.0), HeatKernel(), Sample(X, 1.0, e)).weights.toarray()
+        for e in (engine, CPUEngine())
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-13)
+    rows, weights = engine.distinct(np.repeat(X, 2, axis=0), 1.0)
+    np.testing.assert_array_equal(engine.to_host(rows), X)
+    np.testing.assert_array_equal(engine.to_host(weights), 2.0)
+
+
+@pytest.mark.parametrize("n_blocks", range(1, 13))
+@pytest.mark.parametrize("group", [1, 2, 5])
+@pytest.mark.parametrize("doubling", [False, True])
+def test_each_pair_of_blocks_is_met_once(n_blocks, group, doubling):
+    from adaam.engines.cluster.pairs import pair_tasks
+
+    met = []
+    for tasks in pair_tasks(n_blocks, group, doubling=doubling):
+        for task in tasks:
+            met += [frozenset((task.own, other)) for other in task.others] + [frozenset((task.own,))] * task.with_own
+            assert len(task.others) <= group
+    assert sorted(map(sorted, met)) == sorted([i, j][i == j :] for i in range(n_blocks) for j in range(i, n_blocks))
