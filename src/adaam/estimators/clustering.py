@@ -197,7 +197,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
 
     def _n_phases(self, n_rows: int) -> int:
         """Phases of a fit, at most: distinct rows and labels, and what is between."""
-        between = 2 if self.learner is not None or is_sampled(n_rows) else 1
+        on_all = is_sampled(n_rows) or isinstance(self._engine(), DaskEngine)
+        between = 2 if self.learner is not None or on_all else 1
         return 2 + between + (self.n_clusters == "auto")
 
     def _learned(self, X: Any, given: dict[str, Any], phase: FitPhases) -> LinearMetric:
