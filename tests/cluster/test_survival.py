@@ -14,6 +14,8 @@ from adaam import AdaAM, AdaAMClustering, RowBlocks
 from adaam.engines import ClusterError, CPUEngine, DaskEngine
 from adaam.engines.cluster.workers import Workers
 
+pytest.importorskip("distributed", reason="Dask's distributed is not installed")
+
 
 @pytest.fixture(scope="module")
 def digits():
