@@ -12,7 +12,6 @@ import json
 import multiprocessing
 import os
 import platform
-import resource
 import statistics
 import time
 import traceback
@@ -68,11 +67,18 @@ def on_cluster(X, n_workers, repeats, memory="4GB"):
             cpu = time.process_time() - own + cpu_of(client) - theirs
             run = {"seconds": seconds, "cpu": cpu, "tasks": len(stream.data), "moved": moved(client) - before}
             runs.append(run)
-        peak = max(client.run(lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss).values()) * 1024
+        peak = max(int(line.split()[1]) for line in client.run(high_water).values()) * 1024
     finally:
         client.close()
         local.close()
     return model, runs, peak
+
+
+def high_water():
+    """The kernel's high-water mark of this process; `resource` would tell that of its parent at its start."""
+    from pathlib import Path
+
+    return next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
 
 
 def moved(client):

@@ -7,8 +7,6 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import pytest
 
-pytest.importorskip("distributed", reason="dask and distributed are not installed")
-
 
 @pytest.fixture(scope="session")
 def new_cluster():

@@ -1,6 +1,5 @@
 """Whole fits on a cluster: equal to the CPU engine's, whatever the blocks, and lazy where Dask arrays come in."""
 
-import dask.array as da
 import numpy as np
 import pytest
 from scipy.linalg import subspace_angles
@@ -21,6 +20,9 @@ from adaam import (
     RowBlocks,
 )
 from adaam.engines import CPUEngine, DaskEngine
+
+da = pytest.importorskip("dask.array", reason="Dask is not installed")
+pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 
 SETS = {"umist": None, "coil20": None, "exyaleb": None, "usps": None, "mnist": 10_000}
 

@@ -6,6 +6,8 @@ import pytest
 from adaam.engines import CPUEngine, DaskEngine
 from contracts import test_engines as contract
 
+pytest.importorskip("distributed", reason="Dask's distributed is not installed")
+
 SHARED = [
     "test_row_verbs_match_the_formulas",
     "test_row_lengths_neither_overflow_nor_vanish",

@@ -54,7 +54,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         map and metric are linear in the input itself. "center": centred only.
     affinity : AdaptiveAffinity, default=None
         Pruning, ranks and heat kernel; None means the reference reading for the named preparation.
-    engine : {"auto", "cpu", "gpu"} or engine, default="auto"
+    engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
         Where the work is done; an engine object such as `CPUEngine(tile_bytes=...)` carries its own settings.
     pairs : {"auto", "all"} or RowBlocks, default="auto"
         Which pairs of rows are looked at. "all": every pair, at a cost that grows with n². A `RowBlocks`: the pairs

@@ -22,7 +22,7 @@ class PreparedMetric(LinearMetric):
     ----------
     preparation : {"unit", "linear", "center", "standard"} or Preparation, default="unit"
         How rows are prepared.
-    engine : {"auto", "cpu", "gpu"} or engine, default="auto"
+    engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
         Where the work is done.
 
     Attributes
