@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
+from adaam.engines import CPUEngine, resolve_engine
 from adaam.engines.kernels import compiled_kernels, near_clusters, neighbors
 
 pytest.importorskip("numba", reason="numba is not installed")
@@ -24,8 +25,8 @@ def cloud(n=600, d=12, seed=0):
     return rng.standard_normal((n, d)) / np.arange(1, d + 1)
 
 
-def search(X, k=5):
-    found = neighbors.nearest_others(X, k, compiled_kernels("numba", len(X)))
+def search(X, k=5, enough=0.985):
+    found = neighbors.nearest_others(X, k, compiled_kernels("numba", len(X)), enough)
     assert found is not None
     return found
 
@@ -55,10 +56,9 @@ def test_where_near_clusters_miss_too_much_all_pairs_are_searched(monkeypatch):
     # Without any structure nearest clusters hold few of the neighbours.
     X = np.random.default_rng(0).standard_normal((400, 40))
     monkeypatch.setattr(near_clusters, "PROBED_SHARE", 0.0)
-    monkeypatch.setattr(neighbors, "ENOUGH_RECALL", 0.0)
-    assert recall(X, search(X)[0]) < 0.9
-    monkeypatch.setattr(neighbors, "ENOUGH_RECALL", 0.98)
-    assert recall(X, search(X)[0]) == 1.0
+    assert recall(X, search(X, enough=0.0)[0]) < 0.9
+    assert recall(X, search(X, enough=0.98)[0]) == 1.0
+    assert recall(X, search(X, enough=1.0)[0]) == 1.0
 
 
 def test_all_clusters_probed_is_the_exact_search(monkeypatch):
@@ -110,7 +110,18 @@ def test_equal_rows_far_from_all_others_are_found(monkeypatch):
     X = cloud()
     X[:3] = 50.0 + np.arange(3)[:, None] * 1e-3
     monkeypatch.setattr(near_clusters, "PROBED_SHARE", 0.02)
-    monkeypatch.setattr(neighbors, "ENOUGH_RECALL", 0.0)
-    indices, distances = search(X)
+    indices, distances = search(X, enough=0.0)
     assert np.isfinite(distances).all()
     assert {0, 1, 2} - {0} <= set(indices[0])
+
+
+def test_the_engine_passes_its_recall_on(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((5000, 30))
+    monkeypatch.setattr(neighbors, "MANY_ROWS", 4096)
+    monkeypatch.setattr(near_clusters, "PROBED_SHARE", 0.02)
+    near, all_pairs = (CPUEngine(kernels="numba", recall=share).neighbors(X, 5)[1] for share in (1e-9, 1.0))
+    plain = CPUEngine(kernels="numpy").neighbors(X, 5)[1]
+    np.testing.assert_allclose(all_pairs, plain, rtol=1e-12)
+    assert (near > plain * (1 + 1e-9)).mean() > 0.1
+    with pytest.raises(ValueError, match="recall=2"):
+        resolve_engine(CPUEngine(recall=2.0))

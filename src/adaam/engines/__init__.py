@@ -1,6 +1,6 @@
 """Engines: where the n-sized work happens."""
 
-from adaam._checks import check_object, check_whole
+from adaam._checks import check_number, check_object, check_whole
 from adaam.engines.cluster import ClusterError, ClusterPlan, DaskEngine
 from adaam.engines.cpu import CPUEngine
 from adaam.engines.gpu import GPUEngine
@@ -41,4 +41,5 @@ def resolve_engine(engine: "str | Engine") -> Engine:
         )
     if isinstance(engine, CPUEngine):
         check_whole("tile_bytes", engine.tile_bytes)
+        check_number("recall", engine.recall, above=0.0, up_to=1.0)
     return engine

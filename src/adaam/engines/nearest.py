@@ -43,17 +43,17 @@ class Narrow:
 
 
 def nearest_others(
-    X: FloatMatrix, k: int, tile_rows: int, kernels: ModuleType | None = None
+    X: FloatMatrix, k: int, tile_rows: int, kernels: ModuleType | None = None, recall: float = 1.0
 ) -> tuple[IntMatrix, FloatMatrix] | None:
     """Indices and distances of the k nearest others of each row, nearest first; None where float32 is too coarse.
 
     A bound on the k-th distance of each row comes from a part of the rows. One pass over all pairs then keeps those
     within the bound of either of their rows, error of float32 included, so no neighbour is missed; what is kept is
     measured again from differences in the precision of X. Compiled kernels make better bounds and measure fewer pairs;
-    the answer is the same.
+    the answer is the same, or with a `recall` below 1, among very many rows, as much of it.
     """
     if kernels is not None and X.flags.c_contiguous and 4 * k < min(len(X), 4 * neighbors.MAX_NEIGHBORS):
-        return neighbors.nearest_others(X, k, kernels)
+        return neighbors.nearest_others(X, k, kernels, recall)
     narrow = Narrow(X)
     bounds = _bounds(narrow, k, tile_rows)
     found = _candidates(narrow, bounds, k, tile_rows)

@@ -28,7 +28,6 @@ SPLIT_COLUMNS = 32  # columns of largest variance, by which the tree splits
 MAX_NEIGHBORS = 256  # past it lists are too long to be kept by insertion
 TILE_ROWS = 512
 MANY_ROWS = 1 << 15  # from here on near clusters are searched in place of all rows
-ENOUGH_RECALL = 0.985
 RECALL_ROWS = 200  # rows whose neighbours are looked for among all others, to measure what was missed
 STEP = 64  # columns that are measured together, as the kernels have it
 MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
@@ -113,15 +112,18 @@ class Leading:
         self.left[:, -2:] = self.right[:, :-3:-1]
 
 
-def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType) -> tuple[IntMatrix, FloatMatrix] | None:
-    """Indices and distances of the k nearest others of each row, nearest first; None where float32 is too coarse."""
+def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType, recall: float) -> tuple[IntMatrix, FloatMatrix] | None:
+    """Indices and distances of the k nearest others of each row, nearest first; None where float32 is too coarse.
+
+    At least a share `recall` of them are true ones, as far as some rows tell; 1.0 means all, proven.
+    """
     if not SMALLEST < max(abs(float(X.min())), abs(float(X.max()))) < LARGEST:
         return None
     narrow = NarrowRows(X)
     n = len(narrow)
     order = np.arange(n)
     layouts: list[Layout] = [AllPairs(n, TILE_ROWS)]
-    if n >= MANY_ROWS:
+    if n >= MANY_ROWS and recall < 1.0:
         head = narrow.rows[:, :SPLIT_COLUMNS]
         clusters = near_clusters(head, _leaves(head, CLUSTER_ROWS))
         order = clusters.order
@@ -137,7 +139,7 @@ def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType) -> tuple[IntMatr
             return None
         pairs = _completed(pairs, *guessed)
         found = _ranked(X, _in_order(pairs, order), k, narrow.error, kernels)
-        if isinstance(layout, AllPairs) or _recall(narrow, order, found[0]) >= ENOUGH_RECALL:
+        if isinstance(layout, AllPairs) or _recall(narrow, order, found[0]) >= recall:
             break
     return found
 
