@@ -1,11 +1,13 @@
 """The search: metrics and heads scored by modularity, and the simplest that nothing clearly beats."""
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from adaam._typing import FloatVector, IntVector
@@ -85,8 +87,13 @@ def search(contenders: Iterable[Contender], heads: Sequence[str], n_clusters: in
     by_links = [head for head in heads if head != "k-means"]
     # k-means in a learned metric would be a fourth level; its place is taken by the graph the metric was made for.
     placed = [outcomes_of(c, by_place, min(n_init, SEARCH_STARTS)) for c in contenders if not c.learned or not by_links]
-    # What follows from links runs on one thread, so metrics side by side.
-    linked = ordered_map(lambda contender: outcomes_of(contender, by_links, n_init), contenders) if by_links else []
+    linked: list[list[Outcome]] = []
+    if by_links:
+        with warnings.catch_warnings():
+            # Heads say so themselves, but what one thread asks of warnings, another takes back.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            # What follows from links runs on one thread, so metrics side by side.
+            linked = list(ordered_map(lambda contender: outcomes_of(contender, by_links, n_init), contenders))
     outcomes = sorted(chain(*placed, *linked), key=lambda outcome: outcome.level)
     if len(heads) > 1:
         # A graph may have too few places to tell so many clusters apart.
