@@ -247,7 +247,8 @@ def table(record):
         host, ours = (statistics.median(run["seconds"] for run in o[name]) for name in ("cpu_engine", "cluster"))
         lines += [
             f"**Overhead**, MNIST {o['rows']:,} x 784, two workers of one thread against the CPU engine "
-            f"({o['kernels']} kernels) on two threads, median of {len(o['cluster'])}: {ours:.1f} s against {host:.1f} s, **{o['ratio']:.2f} x** "
+            f"({o['kernels']} kernels) on two threads, median of {len(o['cluster'])}: "
+            f"{ours:.1f} s against {host:.1f} s, **{o['ratio']:.2f} x** "
             f"({o['cpu_ratio']:.2f} x the processor time); largest angle {o['largest_angle']:.1e}.",
             "",
         ]
