@@ -22,7 +22,6 @@ from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases,
 from adaam.estimators.spread_clustering import (
     HOST,
     SpreadRows,
-    choose_spread,
     count_of,
     known_rows,
     partition,
@@ -220,7 +219,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         wanted = self.n_clusters if count is None else count.n_clusters
         task = replace(task, n_clusters=check_clusters(wanted, at.arrived.shape[0], at.rows.shape[0]))
         if self.learner is None:
-            chosen = choose_spread(known, task, phase)
+            chosen = choose(known.X, known.column(), task, phase)
             with phase("all rows"):
                 chosen = spread_metric(chosen, at, engine)
         else:

@@ -10,9 +10,8 @@ from sklearn.base import clone
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Tall
 from adaam.engines import CPUEngine, DaskEngine
 from adaam.engines.columns import spread
-from adaam.estimators.choosing import SEARCH_ROWS, Chosen, Task, choose, counted_clusters
+from adaam.estimators.choosing import SEARCH_ROWS, Chosen, Task, counted_clusters
 from adaam.estimators.numbering import cluster_order, numbered
-from adaam.estimators.phases import FitPhases
 from adaam.estimators.voting import voted_labels
 from adaam.partition.heads import HEADS, LINKS_PER_ROW, View
 from adaam.selection import ClusterCount, random_rows
@@ -62,11 +61,6 @@ def known_rows(rows: Tall, weights: Column, seed: int) -> Known:
 def count_of(known: Known, seed: int) -> ClusterCount:
     """Estimate the number of clusters from the sample."""
     return counted_clusters(known.X, known.weights, HOST, seed)
-
-
-def choose_spread(known: Known, task: Task, phase: FitPhases) -> Chosen:
-    """Try the family on the sample."""
-    return choose(known.X, known.column(), task, phase)
 
 
 def spread_metric(chosen: Chosen, at: SpreadRows, engine: DaskEngine) -> Chosen:
