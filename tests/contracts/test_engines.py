@@ -34,6 +34,7 @@ from adaam import (
 )
 from adaam.affinity import heat_affinity
 from adaam.engines import CPUEngine, GPUEngine, resolve_engine
+from adaam.engines.protocol import kept_from
 from adaam.graph import given_graph
 from adaam.sample import Sample
 
@@ -233,6 +234,18 @@ def test_pruned_gram_matches_the_dense_matrix(engine, dtype, weighted, share):
     WX = X.astype(np.float64) * w[:, None]
     close(gram, WX.T @ kept @ WX, dtype)
     close(engine.to_host(degrees), w * (kept @ w), dtype)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cut_and_gram_together_are_those_of_the_two_verbs(engine, weighted):
+    X, P = engine.asarray(cloud(300)), engine.asarray(factor(300, 6))
+    w = multiset(300) if weighted else np.ones(300)
+    t = np.floor(w.sum() ** 2 / 20)
+    cut, gram, degrees = engine.cut_gram(P, t, X, w, w**2)
+    assert cut == pytest.approx(engine.cut(P, t, w, w**2), rel=1e-12)
+    expected, expected_degrees = engine.pruned_gram(P, kept_from(cut, np.float64), X, w)
+    close(gram, expected, np.float64)
+    close(engine.to_host(degrees), engine.to_host(expected_degrees), np.float64)
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "resident"])

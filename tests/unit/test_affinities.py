@@ -11,6 +11,7 @@ from adaam.affinity import (
     DiagonalAffinity,
     SparseAffinity,
     SumAffinity,
+    diagonal_counts,
     heat_affinity,
     laplacian_gram,
     pruned_affinity,
@@ -32,7 +33,8 @@ def heat(X, k, kernel=None, weights=None):
 
 
 def pruned(P, t, diagonal="keep", weights=None):
-    return pruned_affinity(sample(P, weights), P, t, diagonal)
+    rows = sample(P, weights)
+    return pruned_affinity(rows, P, t, diagonal_counts(rows, diagonal))
 
 
 def cases(rng):

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 import oracles
 from adaam import LPP, AdaAM, KNNAffinity
-from adaam.engines import CPUEngine, kernels
+from adaam.engines import CPUEngine, kernels, one_pass
 from adaam.engines import cut as cut_module
 from adaam.engines.cut import Pairs, exact_cut
 from adaam.engines.kernels import compiled_kernels, neighbors, screened
@@ -109,6 +109,66 @@ def test_cut_is_exact_on_ties(seed, n, r, share):
     t = max(1, int(share * n * n))
     pairs = Pairs(P, np.ones(n), np.ones(n), 64, compiled_kernels("numba", n))
     assert exact_cut(pairs, t) == oracles.cut(P @ P.T, t)
+
+
+def check_one_pass(P, X, t, weights, diagonal, loops, tolerance=1e-12):
+    """Compare with the dense matrix; whether there was an answer."""
+    found = one_pass.cut_gram(P, t, X, weights, diagonal, loops)
+    if found is None:
+        return False
+    cut, gram, degrees = found
+    assert cut == pytest.approx(dense_cut(P, t, weights, diagonal), rel=1e-13)
+    expected, expected_degrees = dense_pruned(P, cut * (1 - 1e-14), X, weights)
+    np.testing.assert_allclose(gram, expected, atol=tolerance * max(1.0, np.abs(expected).max()))
+    np.testing.assert_allclose(degrees, expected_degrees, atol=1e-12 * max(1.0, np.abs(expected_degrees).max()))
+    return True
+
+
+@needs_numba
+@pytest.mark.parametrize("n", [257, 288, 401])
+@pytest.mark.parametrize("share", [0.001, 0.04, 0.3])
+def test_cut_and_gram_of_one_pass_are_those_of_the_dense_matrix(n, share, rng, loops):
+    P, X = rng.standard_normal((n, 3)), rng.standard_normal((n, 5))
+    for weights in (np.ones(n), rng.integers(1, 4, size=n).astype(float)):
+        t = np.floor(share * weights.sum() ** 2)
+        assert check_one_pass(P, X, t, weights, weights**2, loops)
+        assert check_one_pass(P, X, t, weights, weights**2 - weights, loops)
+
+
+@needs_numba
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10**6), st.integers(257, 330), st.integers(1, 3), st.floats(0.001, 1.0))
+def test_one_pass_keeps_ties_together(seed, n, r, share):
+    rng = np.random.default_rng(seed)
+    P = rng.integers(-2, 3, size=(n, r)).astype(float)
+    X, t = rng.integers(-3, 4, size=(n, 3)).astype(float), max(1, int(share * n * n))
+    check_one_pass(P, X, t, np.ones(n), np.ones(n), compiled_kernels("numba", n), 1e-10)
+
+
+@needs_numba
+@pytest.mark.parametrize("guess", [(0.0, 1e-9), (5.0, 6.0), (0.5, 0.5)])
+def test_a_bracket_that_missed_costs_a_second_pass_and_nothing_else(guess, rng, monkeypatch):
+    P, X = rng.standard_normal((300, 3)), rng.standard_normal((300, 4))
+    monkeypatch.setattr(one_pass, "guess_bracket", lambda *_: guess)
+    assert one_pass.cut_gram(P, 5000, X, np.ones(300), np.ones(300), compiled_kernels("numba", 300)) is None
+    cut, gram, degrees = CPUEngine(kernels="numba").cut_gram(P, 5000, X, 1.0, 1.0)
+    plain = CPUEngine(kernels="numpy").cut_gram(P, 5000, X, 1.0, 1.0)
+    assert cut == pytest.approx(plain[0], rel=1e-13)
+    np.testing.assert_allclose(gram, plain[1], atol=1e-10)
+    np.testing.assert_allclose(degrees, plain[2], atol=1e-10)
+
+
+@needs_numba
+@pytest.mark.parametrize("n", [1, 7, 8, 63, 64, 65, 200])
+def test_marks_are_found_wherever_they_stand(n, rng):
+    from adaam.engines.kernels.marking import mark_room, marked
+
+    for share in (0.0, 0.05, 0.5, 1.0):
+        marks = np.full(mark_room(n), 1, np.uint8)  # what lies beyond the entries must not count
+        marks[:n] = rng.random(n) < share
+        places = np.empty(n + 1, np.int32)
+        n_found = marked(marks, n, 11, places)
+        np.testing.assert_array_equal(places[:n_found], 11 + np.flatnonzero(marks[:n]))
 
 
 def test_a_cut_among_many_values_is_found_by_bins(rng, monkeypatch):

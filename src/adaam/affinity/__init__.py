@@ -12,6 +12,7 @@ from adaam.affinity.values import (
     PrunedAffinity,
     SparseAffinity,
     SumAffinity,
+    diagonal_counts,
     laplacian_gram,
     pruned_affinity,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "SparseAffinity",
     "SumAffinity",
     "adaptive_affinity",
+    "diagonal_counts",
     "heat_affinity",
     "laplacian_gram",
     "pruned_affinity",

@@ -12,6 +12,7 @@ from adaam.affinity.values import (
     DiagonalAffinity,
     PrunedAffinity,
     SumAffinity,
+    diagonal_counts,
     laplacian_gram,
     pruned_affinity,
 )
@@ -110,4 +111,4 @@ def adaptive_affinity(
 def _pruned(sample: Sample, onto_vectors: FloatMatrix, t: float, diagonal: DiagonalRule) -> PrunedAffinity:
     """Δ of rows mapped onto orthonormal columns P: PP' pruned to t entries."""
     P = sample.engine.project(sample.X, 1.0, np.zeros(sample.X.shape[1]), onto_vectors.T)
-    return pruned_affinity(sample, P, t, diagonal)
+    return pruned_affinity(sample, P, t, diagonal_counts(sample, diagonal))

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from adaam._typing import Column, DiagonalRule, FloatMatrix, Tall
 from adaam.engines import Engine
+from adaam.engines.protocol import kept_from
 from adaam.sample import Sample
 
 
@@ -137,12 +138,20 @@ class SumAffinity:
         return Parts(total, sum(diagonals) if diagonals else None)
 
 
+class Known(NamedTuple):
+    """What the last pass over the pairs gave: X'AX for these rows, and the row sums of A."""
+
+    rows: Tall
+    parts: Parts
+    degrees: Column
+
+
 @dataclass(frozen=True, slots=True)
 class PrunedAffinity:
     """Δ = S_t(PP'): the entries of PP' of largest magnitude, kept as the factor P and the cut.
 
-    Entry (i, j) counts weights[i] * weights[j] times, a diagonal one diagonal[i] times. Row sums fall out of the pass
-    that makes a Gram matrix and are remembered, so that asking for them afterwards costs nothing.
+    Entry (i, j) counts weights[i] * weights[j] times, a diagonal one diagonal[i] times. What the last pass
+    over the pairs gave is remembered, so that asking for it again costs nothing.
     """
 
     factor: Tall  # (n, r)
@@ -150,21 +159,17 @@ class PrunedAffinity:
     weights: Column
     diagonal: Column
     engine: Engine
-    _degrees: list[Column] = field(default_factory=list, repr=False, compare=False)
+    _known: list["Known"] = field(default_factory=list, repr=False, compare=False)
 
     def threshold(self) -> float:
-        """Magnitude from which entries are kept.
-
-        Entries that are equal on paper differ in their last bits; a hair below the cut keeps them together, whatever
-        the order of rows or the size of tiles.
-        """
-        return self.cut * (1.0 - 16 * float(np.finfo(self.factor.dtype).eps))
+        """Magnitude from which entries are kept."""
+        return kept_from(self.cut, self.factor.dtype)
 
     def degrees(self) -> Column:
         """Row sums Δ1, which pruning leaves different from zero."""
-        if not self._degrees:
+        if not self._known:
             self.gram_parts(self.factor)
-        return self._degrees[0]
+        return self._known[0].degrees
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'ΔX."""
@@ -172,16 +177,29 @@ class PrunedAffinity:
 
     def gram_parts(self, X: Tall) -> Parts:
         """Pass over the pairs once, for the Gram matrix and the row sums; the diagonal apart."""
-        gram, degrees = self.engine.pruned_gram(self.factor, self.threshold(), X, self.weights)
+        if not self._known or X is not self._known[0].rows:
+            self._remember(X, *self.engine.pruned_gram(self.factor, self.threshold(), X, self.weights))
+        return self._known[0].parts
+
+    def _remember(self, X: Tall, gram: FloatMatrix, degrees: Column) -> None:
         squares = self.engine.row_norms(self.factor) ** 2
         kept = squares * (squares >= self.threshold()) * self.diagonal
-        self._degrees[:] = [degrees + kept]
-        return Parts(gram, kept)
+        self._known[:] = [Known(X, Parts(gram, kept), degrees + kept)]
 
 
-def pruned_affinity(sample: Sample, factor: Tall, t: float, diagonal: DiagonalRule) -> PrunedAffinity:
-    """Prune PP' to its t entries of largest magnitude, ties kept, diagonal counted or removed first."""
+def pruned_affinity(sample: Sample, factor: Tall, t: float, diagonal: Column) -> PrunedAffinity:
+    """Prune PP' to its t entries of largest magnitude, ties kept; diagonal ones count as often as `diagonal` says.
+
+    The rows it is wanted for are known, so that their Gram matrix can come from the pass that finds the cut.
+    """
+    engine, weights = sample.engine, sample.engine_weights
+    cut, gram, degrees = engine.cut_gram(factor, t, sample.X, weights, diagonal)
+    affinity = PrunedAffinity(factor, cut, weights, diagonal, engine)
+    affinity._remember(sample.X, gram, degrees)
+    return affinity
+
+
+def diagonal_counts(sample: Sample, diagonal: DiagonalRule) -> Column:
+    """How often a row's product with itself counts: copies of a row meet each other, and each itself unless dropped."""
     weights = sample.engine_weights
-    on_diagonal = weights**2 if diagonal == "keep" else weights**2 - weights
-    cut = sample.engine.cut(factor, t, weights, on_diagonal)
-    return PrunedAffinity(factor, cut, weights, on_diagonal, sample.engine)
+    return weights**2 if diagonal == "keep" else weights**2 - weights

@@ -12,6 +12,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
+from adaam.engines import one_pass
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.columns import at, beside, spread, total
 from adaam.engines.cut import Pairs, exact_cut
@@ -20,7 +21,7 @@ from adaam.engines.kernels import compiled_kernels
 from adaam.engines.nearest import nearest_others
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import neighborhoods, tie_tolerance
-from adaam.engines.protocol import Clusters, Result
+from adaam.engines.protocol import Clusters, Result, two_passes
 from adaam.engines.tiles import pruned_gram
 from adaam.linalg import eigh
 
@@ -229,6 +230,18 @@ class CPUEngine:
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
         n = P.shape[0]
         return pruned_gram(P, threshold, X, spread(weights, n), self._tile_rows(), self._kernels(n))
+
+    def cut_gram(
+        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column
+    ) -> tuple[float, FloatMatrix, FloatVector]:
+        """Return the cut for t entries, and the Gram matrix and row sums of what it keeps."""
+        n = P.shape[0]
+        kernels = self._kernels(n)
+        if kernels is not None and P.dtype == X.dtype == np.float64 and X.flags.c_contiguous:
+            found = one_pass.cut_gram(P, t, X, spread(weights, n), spread(diagonal, n), kernels)
+            if found is not None:
+                return found
+        return two_passes(self, P, t, X, weights, diagonal)
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia.

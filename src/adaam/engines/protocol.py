@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines.heat import FittedHeat
 from adaam.engines.neighbor_graph import NeighborGraph
@@ -47,6 +49,15 @@ class Graph(Protocol):
     def heat_half(self, heat: FittedHeat, weights: Column) -> Any:
         """Half H of the affinity H + H' of heat weights on the edges, as the engine's sparse verbs take it."""
         ...
+
+
+def kept_from(cut: float, dtype: Any) -> float:
+    """Magnitude from which entries of a pruned affinity are kept.
+
+    Entries that are equal on paper differ in their last bits; a hair below the cut keeps them together, whatever the
+    order of rows or the size of tiles.
+    """
+    return cut * (1.0 - 16 * float(np.finfo(dtype).eps))
 
 
 class Engine(Protocol):
@@ -151,6 +162,12 @@ class Engine(Protocol):
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
         ...
 
+    def cut_gram(
+        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column
+    ) -> tuple[float, FloatMatrix, Column]:
+        """Return what `cut` gives, and what `pruned_gram` does with the magnitude `kept_from` that cut."""
+        ...
+
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
         """All eigenpairs of a small symmetric matrix in float64, values ascending; both on the host."""
         ...
@@ -168,3 +185,11 @@ class Engine(Protocol):
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
         """Index of the nearest centre of each row."""
         ...
+
+
+def two_passes(
+    engine: Engine, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column
+) -> tuple[float, FloatMatrix, Column]:
+    """Do as `cut_gram` promises, one verb after the other."""
+    cut = engine.cut(P, t, weights, diagonal)
+    return cut, *engine.pruned_gram(P, kept_from(cut, P.dtype), X, weights)

@@ -14,7 +14,6 @@ from adaam.estimators.phases import FitPhases
 from adaam.partition import HEADS, View
 from adaam.planning import plan
 from adaam.selection import (
-    SEARCH_STARTS,
     Choice,
     ClusterCount,
     Contender,
@@ -107,7 +106,7 @@ def _partitioned(metric: LinearMetric, choice: Choice, X: Tall, weights: Column,
         if head != "k-means" and not affordable:
             rows, weights = _some(X, weights, PARTITION_ROWS, task.seed)
         view = _view(metric, rows, weights, task.engine)
-    if view is not outcome.contender.view or (head == "k-means" and task.n_init > SEARCH_STARTS):
+    if view is not outcome.contender.view or outcome.sketched:
         labels = HEADS[head].labels(view, task.n_clusters, task.n_init, task.seed)
     return Chosen(metric, head, rows, view.weights, labels, choice.selection)
 

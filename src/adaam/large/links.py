@@ -8,7 +8,7 @@ from operator import add
 import numpy as np
 
 from adaam._typing import DiagonalRule, FloatMatrix
-from adaam.affinity import HeatKernel, PrunedAffinity, heat_affinity, laplacian_gram
+from adaam.affinity import HeatKernel, heat_affinity, laplacian_gram, pruned_affinity
 from adaam.graph import neighbor_graph
 from adaam.prepare import LinearMap
 from adaam.sample import Sample
@@ -49,7 +49,6 @@ def pruned_links(sample: Sample, onto: FloatMatrix, share: float, alpha_c: float
     on_diagonal = weights**2 - weights
     if diagonal == "keep":
         on_diagonal = on_diagonal + weights * share
-    cut = engine.cut(P, max(1.0, np.floor(sample.size**2 / alpha_c)), weights, on_diagonal)
-    affinity = PrunedAffinity(P, cut, weights, on_diagonal, engine)
+    affinity = pruned_affinity(sample, P, max(1.0, np.floor(sample.size**2 / alpha_c)), on_diagonal)
     laplacian = laplacian_gram(affinity, sample.X, engine)
-    return Links(laplacian, engine.cross(sample.X, sample.X, affinity.degrees()), cut * share)
+    return Links(laplacian, engine.cross(sample.X, sample.X, affinity.degrees()), affinity.cut * share)

@@ -10,10 +10,9 @@ from adaam.selection.family import (
     random_rows,
 )
 from adaam.selection.report import Selection, Trial
-from adaam.selection.search import SEARCH_STARTS, Choice, Contender, search
+from adaam.selection.search import Choice, Contender, search
 
 __all__ = [
-    "SEARCH_STARTS",
     "Candidate",
     "Choice",
     "ClusterCount",

@@ -1,7 +1,7 @@
 """The search: metrics and heads scored by modularity, and the simplest that nothing clearly beats."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -17,9 +17,11 @@ from adaam.selection.report import Selection, Trial
 
 # A more elaborate partition must gain more than so many standard errors over a simpler one.
 N_ERRORS = 2.0
-# Starts of k-means on the rows themselves, the costly ones: there it is where the climb begins, and seldom where it
-# ends. Partitions of graphs have all starts.
-SEARCH_STARTS = 3
+# k-means on rows as they are is where the climb begins and seldom where it ends, so it is sketched: few starts, on
+# leading columns, two for each cluster and never fewer than these. (What k-means relaxes to lies in one less than there
+# are clusters: Ding, He 2004.) Where it is chosen, it is done again in full. Partitions of graphs have all starts.
+SKETCH_STARTS = 3
+SKETCH_COLUMNS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Outcome:
     head: str
     labels: IntVector
     rows: FloatVector
+    sketched: bool = False  # whether the head deserves more starts and columns than these labels had
 
     @property
     def modularity(self) -> float:
@@ -80,20 +83,22 @@ def search(contenders: Iterable[Contender], heads: Sequence[str], n_clusters: in
     for contender in contenders:
         _ = contender.view.links  # made once, with all threads of the engine
 
-    def outcomes_of(contender: Contender, tried: Sequence[str], n_starts: int) -> list[Outcome]:
-        return list(_outcomes(contender, tried, n_clusters, n_starts, seed))
-
-    by_place = [head for head in heads if head == "k-means"]
     by_links = [head for head in heads if head != "k-means"]
     # k-means in a learned metric would be a fourth level; its place is taken by the graph the metric was made for.
-    placed = [outcomes_of(c, by_place, min(n_init, SEARCH_STARTS)) for c in contenders if not c.learned or not by_links]
+    by_place = [c for c in contenders if not c.learned or not by_links] if "k-means" in heads else []
+    place = _sketched if by_links else _partitioned
+    placed = [[place(contender, "k-means", n_clusters, n_init, seed)] for contender in by_place]
     linked: list[list[Outcome]] = []
     if by_links:
+
+        def outcomes_of(contender: Contender) -> list[Outcome]:
+            return [_partitioned(contender, head, n_clusters, n_init, seed) for head in by_links]
+
         with warnings.catch_warnings():
             # Heads say so themselves, but what one thread asks of warnings, another takes back.
             warnings.simplefilter("ignore", ConvergenceWarning)
             # What follows from links runs on one thread, so metrics side by side.
-            linked = list(ordered_map(lambda contender: outcomes_of(contender, by_links, n_init), contenders))
+            linked = list(ordered_map(outcomes_of, contenders))
     outcomes = sorted(chain(*placed, *linked), key=lambda outcome: outcome.level)
     if len(heads) > 1:
         # A graph may have too few places to tell so many clusters apart.
@@ -103,12 +108,18 @@ def search(contenders: Iterable[Contender], heads: Sequence[str], n_clusters: in
     return Choice(chosen, Selection(trials, tuple(steps), len(chosen.labels)))
 
 
-def _outcomes(
-    contender: Contender, heads: Sequence[str], n_clusters: int, n_starts: int, seed: int
-) -> Iterator[Outcome]:
-    for head in heads:
-        labels = HEADS[head].labels(contender.view, n_clusters, n_starts, seed)
-        yield Outcome(contender, head, labels, row_modularity(contender.view.links, labels))
+def _partitioned(contender: Contender, head: str, n_clusters: int, n_init: int, seed: int) -> Outcome:
+    labels = HEADS[head].labels(contender.view, n_clusters, n_init, seed)
+    return Outcome(contender, head, labels, row_modularity(contender.view.links, labels))
+
+
+def _sketched(contender: Contender, head: str, n_clusters: int, n_init: int, seed: int) -> Outcome:
+    view = contender.view
+    n_columns = max(SKETCH_COLUMNS, 2 * n_clusters)
+    few = View(view.Z[:, :n_columns], view.weights, view.engine)
+    labels = HEADS[head].labels(few, n_clusters, min(n_init, SKETCH_STARTS), seed)
+    sketched = n_init > SKETCH_STARTS or view.Z.shape[1] > n_columns
+    return Outcome(contender, head, labels, row_modularity(view.links, labels), sketched)
 
 
 def _climb(outcomes: list[Outcome]) -> tuple[Outcome, list[str]]:

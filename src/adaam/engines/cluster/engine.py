@@ -32,7 +32,7 @@ from adaam.engines.cluster.rows import (
 from adaam.engines.cluster.workers import Workers, as_dask_array, connected, dask_array, is_dask, mapped_array
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import tie_tolerance
-from adaam.engines.protocol import Clusters, Graph, Result
+from adaam.engines.protocol import Clusters, Graph, Result, two_passes
 from adaam.linalg import eigh
 
 TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
@@ -242,6 +242,12 @@ class DaskEngine:
         rows = factor if X is P else beside(factor, X)
         given = (weights, self._task_bytes(rows.workers), HOST._tile_rows())
         return pruned.pruned_gram(factor, threshold, rows, *given)
+
+    def cut_gram(
+        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column
+    ) -> tuple[float, FloatMatrix, Column]:
+        """Return the cut for t entries, and the Gram matrix and row sums of what it keeps."""
+        return two_passes(self, P, t, X, weights, diagonal)
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` runs by inertia; independent of the order of rows."""

@@ -11,14 +11,12 @@ from adaam.engines.kernels.marking import mark_room, marked
 
 
 @compiled
-def _above(row: FloatVector, low: float, start: int, places: IntVector) -> int:
-    """Positions from `start` on of magnitudes >= low; no branch, since which ones survive cannot be predicted."""
-    n_found = 0
-    right = row[start:]
-    for j in range(len(right)):
-        places[n_found] = start + j
-        n_found += abs(right[j]) >= low
-    return n_found
+def _above(row: FloatVector, low: float, start: int, marks: IntVector, places: IntVector) -> int:
+    """Positions from `start` on of magnitudes >= low."""
+    entries = row[start:]
+    for j in range(len(entries)):
+        marks[j] = abs(entries[j]) >= low
+    return marked(marks, len(entries), start, places)
 
 
 @compiled
@@ -28,6 +26,26 @@ def _product(P: FloatMatrix, i: int, Q: FloatMatrix, j: int) -> float:
     for k in range(P.shape[1]):
         total += P[i, k] * Q[j, k]
     return total
+
+
+@compiled
+def _products(P: FloatMatrix, i: int, Q: FloatMatrix, places: IntVector, n_places: int, out: FloatVector) -> None:
+    """Inner products of a row with others, each as `_product` makes it, four side by side: none waits for another."""
+    q = 0
+    while q + 4 <= n_places:
+        j0, j1, j2, j3 = places[q], places[q + 1], places[q + 2], places[q + 3]
+        a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+        for k in range(P.shape[1]):
+            p = P[i, k]
+            a0 += p * Q[j0, k]
+            a1 += p * Q[j1, k]
+            a2 += p * Q[j2, k]
+            a3 += p * Q[j3, k]
+        out[q], out[q + 1], out[q + 2], out[q + 3] = a0, a1, a2, a3
+        q += 4
+    while q < n_places:
+        out[q] = _product(P, i, Q, places[q])
+        q += 1
 
 
 @compiled
@@ -81,15 +99,17 @@ def add_survivors(
     `scale` and the rows of X are at most 1, so that X may come in float32.
     """
     n_rows, n_columns = tile.shape
+    marks = np.empty(mark_room(n_columns), np.uint8)
     places = np.empty(n_columns + 1, np.int32)
+    entries = np.empty(n_columns)
     values = np.empty(n_columns + 1, X_columns.dtype)
     for i in range(n_rows):
-        n_near = _above(tile[i], low, max(0, i + 1 - ahead), places)
+        n_near = _above(tile[i], low, max(0, i + 1 - ahead), marks, places)
+        _products(P_rows, i, P_columns, places, n_near, entries)
         n_found = 0
         total = 0.0
         for q in range(n_near):
-            j = places[q]
-            entry = _product(P_rows, i, P_columns, j)
+            j, entry = places[q], entries[q]
             if abs(entry) >= threshold:
                 weighted = entry * column_weights[j]
                 places[n_found] = j
@@ -99,6 +119,76 @@ def add_survivors(
                 column_sums[j] += entry * row_weights[i]
         row_sums[i] += total
         _add_rows(values, places, n_found, X_columns, product, i)
+
+
+@compiled
+def add_certain(
+    tile: FloatMatrix,
+    low: float,
+    bracket: tuple[float, float],
+    ahead: int,
+    P_rows: FloatMatrix,
+    P_columns: FloatMatrix,
+    X_columns: FloatMatrix,
+    row_weights: FloatVector,
+    column_weights: FloatVector,
+    scale: float,
+    product: FloatMatrix,
+    row_sums: FloatVector,
+    column_sums: FloatVector,
+    rows: IntVector,
+    columns: IntVector,
+    values: FloatVector,
+) -> tuple[float, int]:
+    """Add the entries above a bracket as `add_survivors` does, and list those inside it.
+
+    Returns the multiplicity of the former, each pair counted for both its directions, and how many were listed in
+    `rows`, `columns` and `values`.
+    """
+    inside, above = bracket
+    n_rows, n_columns = tile.shape
+    marks = np.empty(mark_room(n_columns), np.uint8)
+    places = np.empty(n_columns + 1, np.int32)
+    entries = np.empty(n_columns)
+    shares = np.empty(n_columns + 1, X_columns.dtype)
+    weight_above = 0.0
+    n_inside = 0
+    for i in range(n_rows):
+        n_near = _above(tile[i], low, max(0, i + 1 - ahead), marks, places)
+        _products(P_rows, i, P_columns, places, n_near, entries)
+        n_found = 0
+        total = 0.0
+        reached = 0.0
+        for q in range(n_near):
+            j, entry = places[q], entries[q]
+            if abs(entry) > above:
+                weighted = entry * column_weights[j]
+                places[n_found] = j
+                shares[n_found] = weighted * scale
+                n_found += 1
+                total += weighted
+                reached += column_weights[j]
+                column_sums[j] += entry * row_weights[i]
+            elif abs(entry) >= inside:
+                rows[n_inside] = i
+                columns[n_inside] = j
+                values[n_inside] = entry
+                n_inside += 1
+        row_sums[i] += total
+        weight_above += 2.0 * row_weights[i] * reached
+        _add_rows(shares, places, n_found, X_columns, product, i)
+    return weight_above, n_inside
+
+
+@compiled
+def add_listed(
+    rows: IntVector, columns: IntVector, values: FloatVector, scale: float, X: FloatMatrix, product: FloatMatrix
+) -> None:
+    """Add value * scale * row of X to rows of the product, for entries in a list."""
+    for q in range(len(rows)):
+        i, j, value = rows[q], columns[q], product.dtype.type(values[q] * scale)
+        for k in range(X.shape[1]):
+            product[i, k] += value * X[j, k]
 
 
 @compiled
