@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
 from adaam.engines import CPUEngine, Engine
+from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import spread, total
 from adaam.linalg import Eigenpairs, range_eigenpairs
 
@@ -20,6 +21,7 @@ from adaam.linalg import Eigenpairs, range_eigenpairs
 FULL_SPECTRUM_LIMIT = 12_000
 # Up to so many columns the scatter matrix is made for its diagonal, since it is exact far from the origin.
 SCATTER_COLUMNS = 4096
+DIAGONAL_BLOCK = 64
 
 
 class ZeroRowWarning(UserWarning):
@@ -165,7 +167,11 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
     size = total(weights, n)
     mean = engine.weighted_sum(X, weights) / size
     if d <= SCATTER_COLUMNS:
-        variances = np.diag(engine.scatter(X, 1.0, mean, weights)) / size
+        # Of the scatter matrix only blocks along the diagonal are made, where columns can be had apart.
+        whole = issparse(X) or hasattr(X, "entrywise")
+        parts = [slice(0, d)] if whole else row_blocks(d, DIAGONAL_BLOCK)
+        squares = [np.diag(engine.scatter(X if whole else X[:, part], 1.0, mean[part], weights)) for part in parts]
+        variances = np.concatenate(squares) / size
     else:
         squares = X.multiply(X) if issparse(X) else _entrywise(np.square, X, engine)
         variances = engine.weighted_sum(squares, weights) / size - mean**2

@@ -63,8 +63,8 @@ def is_sampled(n_rows: int) -> bool:
 
 def choose(X: Tall, weights: Column, task: Task, phase: FitPhases) -> Chosen:
     """Try the family on distinct rows, or on a sample of many, and fit the chosen metric on all."""
-    wanted = candidates(X, weights, task.engine)
     tried = _some(X, weights, SEARCH_ROWS, task.seed)
+    wanted = candidates(*tried, task.engine)
     fitted = fitted_candidates(wanted, *tried, task.n_clusters, task.engine)
     with phase("search", len(wanted)) as steps:
         choice = search(_told(fitted, steps), task.heads, task.n_clusters, n_init=task.n_init, seed=task.seed)
