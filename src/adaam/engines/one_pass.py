@@ -53,9 +53,9 @@ def cut_gram(
     # What is kept starts a hair below the cut, which may be the lower end itself.
     low *= 1.0 - 64 * float(np.finfo(np.float64).eps)
     screened = Screened(P)
-    near = screened.screen(low, -1.0)
+    near = screened.near(low, high)
     narrow, length = scaled_down(X)
-    unit = max(screened.peak * screened.peak * float(weights.max(initial=0.0)), float(np.finfo(np.float64).tiny))
+    unit = max(screened.square * float(weights.max(initial=0.0)), float(np.finfo(np.float64).tiny))
     w = np.ascontiguousarray(weights)
 
     def strip(rows: slice) -> tuple[Strip, float, FloatVector]:
@@ -66,10 +66,11 @@ def cut_gram(
         values = np.empty(places.shape[1])
         above, parts = 0.0, []
         for columns, tile in screened.tiles(rows):
-            reached, n_inside = kernels.add_certain(
+            reached, n_inside = kernels.add_survivors(
                 tile,
                 near,
                 (low, high),
+                screened.square,
                 columns.start - rows.start,
                 screened.P[rows],
                 screened.P[columns],

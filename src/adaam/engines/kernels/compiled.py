@@ -1,10 +1,9 @@
 """The compiled loops, together; importing this module imports numba."""
 
-from adaam.engines.kernels.pruning import add_certain, add_listed, add_survivors, magnitudes, tally_tile
+from adaam.engines.kernels.pruning import add_listed, add_survivors, magnitudes, tally_tile
 from adaam.engines.kernels.searching import keep_nearest, rank, within_bounds
 
 __all__ = [
-    "add_certain",
     "add_listed",
     "add_survivors",
     "keep_nearest",

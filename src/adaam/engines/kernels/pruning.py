@@ -29,26 +29,6 @@ def _product(P: FloatMatrix, i: int, Q: FloatMatrix, j: int) -> float:
 
 
 @compiled
-def _products(P: FloatMatrix, i: int, Q: FloatMatrix, places: IntVector, n_places: int, out: FloatVector) -> None:
-    """Inner products of a row with others, each as `_product` makes it, four side by side: none waits for another."""
-    q = 0
-    while q + 4 <= n_places:
-        j0, j1, j2, j3 = places[q], places[q + 1], places[q + 2], places[q + 3]
-        a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
-        for k in range(P.shape[1]):
-            p = P[i, k]
-            a0 += p * Q[j0, k]
-            a1 += p * Q[j1, k]
-            a2 += p * Q[j2, k]
-            a3 += p * Q[j3, k]
-        out[q], out[q + 1], out[q + 2], out[q + 3] = a0, a1, a2, a3
-        q += 4
-    while q < n_places:
-        out[q] = _product(P, i, Q, places[q])
-        q += 1
-
-
-@compiled
 def _add_rows(values: FloatVector, places: IntVector, n_found: int, X: FloatMatrix, out: FloatMatrix, i: int) -> None:
     """Add value * row of each survivor to row i; eight at a time in the precision of X, their sums in that of `out`."""
     d = X.shape[1]
@@ -79,53 +59,9 @@ def _add_rows(values: FloatVector, places: IntVector, n_found: int, X: FloatMatr
 @compiled
 def add_survivors(
     tile: FloatMatrix,
-    low: float,
-    threshold: float,
-    ahead: int,
-    P_rows: FloatMatrix,
-    P_columns: FloatMatrix,
-    X_columns: FloatMatrix,
-    row_weights: FloatVector,
-    column_weights: FloatVector,
-    scale: float,
-    product: FloatMatrix,
-    row_sums: FloatVector,
-    column_sums: FloatVector,
-) -> None:
-    """Add a tile's part of SWX and Sw: entries whose exact magnitude is at least `threshold`, right of the diagonal.
-
-    `tile` holds the entries in float32, in units in which nothing below `low` can reach the threshold; what does not
-    fall below it is computed again from its two rows. Its first column is `ahead` of its first row. Entries times
-    `scale` and the rows of X are at most 1, so that X may come in float32.
-    """
-    n_rows, n_columns = tile.shape
-    marks = np.empty(mark_room(n_columns), np.uint8)
-    places = np.empty(n_columns + 1, np.int32)
-    entries = np.empty(n_columns)
-    values = np.empty(n_columns + 1, X_columns.dtype)
-    for i in range(n_rows):
-        n_near = _above(tile[i], low, max(0, i + 1 - ahead), marks, places)
-        _products(P_rows, i, P_columns, places, n_near, entries)
-        n_found = 0
-        total = 0.0
-        for q in range(n_near):
-            j, entry = places[q], entries[q]
-            if abs(entry) >= threshold:
-                weighted = entry * column_weights[j]
-                places[n_found] = j
-                values[n_found] = weighted * scale
-                n_found += 1
-                total += weighted
-                column_sums[j] += entry * row_weights[i]
-        row_sums[i] += total
-        _add_rows(values, places, n_found, X_columns, product, i)
-
-
-@compiled
-def add_certain(
-    tile: FloatMatrix,
-    low: float,
+    near: tuple[float, float],
     bracket: tuple[float, float],
+    square: float,
     ahead: int,
     P_rows: FloatMatrix,
     P_columns: FloatMatrix,
@@ -140,40 +76,49 @@ def add_certain(
     columns: IntVector,
     values: FloatVector,
 ) -> tuple[float, int]:
-    """Add the entries above a bracket as `add_survivors` does, and list those inside it.
+    """Add a tile's part of SWX and Sw: entries right of the diagonal above a bracket; and list those inside it.
 
-    Returns the multiplicity of the former, each pair counted for both its directions, and how many were listed in
-    `rows`, `columns` and `values`.
+    `tile` holds the entries in float32 and in units of `square`; nothing below near[0] can reach the bracket, what lies
+    above near[1] is above it for certain and taken as it is, and all between is computed again from its two rows. The
+    tile's first column is `ahead` of its first row. Entries times `scale` and the rows of X are at most 1, so that X
+    may come in float32.
+
+    Returns the multiplicity of what was added, each pair counted for both its directions, and how many entries were
+    listed in `rows`, `columns` and `values`. A bracket whose upper end is the number just below its lower one lists
+    none, and adds what reaches the lower end.
     """
     inside, above = bracket
+    low, sure = near
     n_rows, n_columns = tile.shape
     marks = np.empty(mark_room(n_columns), np.uint8)
     places = np.empty(n_columns + 1, np.int32)
-    entries = np.empty(n_columns)
     shares = np.empty(n_columns + 1, X_columns.dtype)
     weight_above = 0.0
     n_inside = 0
     for i in range(n_rows):
         n_near = _above(tile[i], low, max(0, i + 1 - ahead), marks, places)
-        _products(P_rows, i, P_columns, places, n_near, entries)
         n_found = 0
         total = 0.0
         reached = 0.0
         for q in range(n_near):
-            j, entry = places[q], entries[q]
-            if abs(entry) > above:
-                weighted = entry * column_weights[j]
-                places[n_found] = j
-                shares[n_found] = weighted * scale
-                n_found += 1
-                total += weighted
-                reached += column_weights[j]
-                column_sums[j] += entry * row_weights[i]
-            elif abs(entry) >= inside:
-                rows[n_inside] = i
-                columns[n_inside] = j
-                values[n_inside] = entry
-                n_inside += 1
+            j = places[q]
+            entry = square * tile[i, j]
+            if abs(tile[i, j]) <= sure:
+                entry = _product(P_rows, i, P_columns, j)
+                if abs(entry) <= above:
+                    if abs(entry) >= inside:
+                        rows[n_inside] = i
+                        columns[n_inside] = j
+                        values[n_inside] = entry
+                        n_inside += 1
+                    continue
+            weighted = entry * column_weights[j]
+            places[n_found] = j
+            shares[n_found] = weighted * scale
+            n_found += 1
+            total += weighted
+            reached += column_weights[j]
+            column_sums[j] += entry * row_weights[i]
         row_sums[i] += total
         weight_above += 2.0 * row_weights[i] * reached
         _add_rows(shares, places, n_found, X_columns, product, i)

@@ -29,6 +29,7 @@ class Screened:
         largest = float(np.abs(self.P).max(initial=0.0)) or 1.0
         peak = largest * float(np.sqrt((np.square(self.P / largest).sum(axis=1)).max(initial=0.0))) or 1.0
         self.peak = peak
+        self.square = peak * peak
         self.narrow = (self.P / peak).astype(np.float32)
         self.turned = np.ascontiguousarray(self.narrow.T)
         # Rounding of both rows and of r products and sums, half an eps each, and room for that of the screen itself.
@@ -47,6 +48,14 @@ class Screened:
             tile = room[: height * (columns.stop - start)].reshape(height, -1)
             np.matmul(self.narrow[rows], self.turned[:, columns], out=tile)
             yield columns, tile
+
+    def near(self, low: float, high: float) -> tuple[np.float32, np.float32]:
+        """Bounds in the units of the tiles: below the first nothing reaches `low`, above the second all exceeds `high`.
+
+        Entries above the second are taken from the tiles; of few rows, for which rounding does not cancel, none are.
+        """
+        sure = self.screen(high, 1.0) if len(self.P) >= MANY_ROWS else np.float32(np.inf)
+        return self.screen(low, -1.0), sure
 
     def screen(self, magnitude: float, room: float) -> np.float32:
         """Bring a magnitude to the units of the tiles, moved by `room` times the error."""
@@ -88,11 +97,13 @@ def pruned_gram(
     """X'WSWX and WSw over the off-diagonal entries of PP' of magnitude at least `threshold`."""
     n, d = X.shape
     screened = Screened(P)
-    low = screened.screen(threshold, -1.0)
+    bracket = (threshold, float(np.nextafter(threshold, -1.0)))
+    near = screened.near(*bracket)
     w = np.ascontiguousarray(weights)
     uniform = bool(np.all(w == 1.0))
     narrow, length = scaled_down(X)
-    unit = max(screened.peak * screened.peak * float(w.max(initial=0.0)), float(np.finfo(np.float64).tiny))
+    nowhere = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+    unit = max(screened.square * float(w.max(initial=0.0)), float(np.finfo(np.float64).tiny))
 
     def row_gram(rows: slice) -> tuple[slice, FloatMatrix, FloatVector]:
         product = np.zeros((rows.stop - rows.start, d))
@@ -100,8 +111,9 @@ def pruned_gram(
         for columns, tile in screened.tiles(rows):
             kernels.add_survivors(
                 tile,
-                low,
-                threshold,
+                near,
+                bracket,
+                screened.square,
                 columns.start - rows.start,
                 screened.P[rows],
                 screened.P[columns],
@@ -112,6 +124,7 @@ def pruned_gram(
                 product,
                 sums[rows],
                 sums[columns],
+                *nowhere,
             )
         left = narrow[rows] if uniform else narrow[rows] * w[rows, None].astype(narrow.dtype)
         part = np.asarray(left.T @ product.astype(narrow.dtype, copy=False), np.float64)
