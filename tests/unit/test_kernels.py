@@ -352,4 +352,4 @@ def test_of_many_rows_products_in_float32_move_the_result_by_less_than_a_million
     monkeypatch.setattr(screened, "MANY_ROWS", 1)
     gram, degrees = pruned_gram(P, 2.0, X, weights, 64, loops)
     assert 0 < np.abs(gram - expected).max() < 1e-6 * np.abs(expected).max()
-    np.testing.assert_allclose(degrees, expected_degrees, atol=1e-12 * np.abs(expected_degrees).max())
+    np.testing.assert_allclose(degrees, expected_degrees, atol=1e-6 * np.abs(expected_degrees).max())
