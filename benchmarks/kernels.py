@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import time
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,6 +21,7 @@ import numpy as np
 from adaam import AdaAM
 from adaam.engines import CPUEngine
 from adaam.engines.blocks import blas_threads
+from adaam.engines.protocol import kept_from
 
 RESULTS = Path(__file__).parent / "results"
 STRIP_ROWS = 1000  # rows of the bare n x n products, which are written strip by strip: whole they fit into no memory
@@ -35,13 +37,9 @@ class Recording(CPUEngine):
             self.asked["neighbors"] = (X, n_neighbors)
         return super().neighbors(X, n_neighbors, rows)
 
-    def cut(self, P, t, weights, diagonal):
-        self.asked.setdefault("cuts", []).append((P, t, weights, diagonal))
-        return super().cut(P, t, weights, diagonal)
-
-    def pruned_gram(self, P, threshold, X, weights):
-        self.asked.setdefault("grams", []).append((P, threshold, X, weights))
-        return super().pruned_gram(P, threshold, X, weights)
+    def cut_gram(self, P, t, X, weights, diagonal):
+        self.asked.setdefault("passes", []).append((P, t, X, weights, diagonal))
+        return super().cut_gram(P, t, X, weights, diagonal)
 
 
 def all_products(A):
@@ -65,23 +63,17 @@ def cases(X, engine):
     model = AdaAM(10, engine=recording, pairs="all").fit(X)
     asked = Recording.asked
     scale, mean = 1.0 / np.linalg.norm(X, axis=1), X.mean(axis=0)
-    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1], asked["grams"][0][2].shape[1])))[0].T
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1], asked["passes"][0][2].shape[1])))[0].T
     room = np.empty_like(X)
-    names = ("intermediate", "final")
-    for name, (P, threshold, Z, weights) in zip(names, asked["grams"], strict=True):
-        yield (
-            f"pruned pass, {name}",
-            lambda P=P, threshold=threshold, Z=Z, weights=weights: engine.pruned_gram(P, threshold, Z, weights),
-            "PP' in float32",
-            all_products(P),
-        )
-    for name, (P, t, weights, diagonal) in zip(names, asked["cuts"], strict=True):
-        yield (
-            f"cut, {name}",
-            lambda P=P, t=t, weights=weights, diagonal=diagonal: engine.cut(P, t, weights, diagonal),
-            "PP' in float32",
-            all_products(P),
-        )
+    for name, (P, t, Z, weights, diagonal) in zip(("intermediate", "final"), asked["passes"], strict=True):
+        threshold = kept_from(engine.cut(P, t, weights, diagonal), P.dtype)
+        given = {
+            "cut and pruned pass in one": (engine.cut_gram, (P, t, Z, weights, diagonal)),
+            "pruned pass": (engine.pruned_gram, (P, threshold, Z, weights)),
+            "cut": (engine.cut, (P, t, weights, diagonal)),
+        }
+        for kernel, (verb, values) in given.items():
+            yield f"{kernel}, {name}", partial(verb, *values), "PP' in float32", all_products(P)
     Z, k = asked["neighbors"]
     yield "neighbours", lambda: engine.neighbors(Z, k), "ZZ' in float32", all_products(Z)
     yield "scatter matrix", lambda: engine.scatter(X, scale, mean, 1.0), "X'X in float64", lambda: X.T @ X

@@ -113,13 +113,13 @@ def cut_gram(
         rows, product, listed = strip.rows, strip.product, strip.listed.from_magnitude(threshold)
         weighted = listed.values if uniform else listed.values * w[listed.columns]
         kernels.add_listed(listed.rows, listed.columns, weighted, 1.0 / unit, narrow, product)
-        left = narrow[rows] if uniform else narrow[rows] * w[rows, None].astype(narrow.dtype)
-        return np.asarray(left.T @ product, np.float64)
+        left = X[rows] if uniform else X[rows] * w[rows, None]
+        return np.asarray(left.T @ product.astype(np.float64, copy=False))
 
     half = np.zeros((d, d))
     for gram in ordered_map(part, strips):
         half += gram
-    half *= unit * length * length
+    half *= unit * length
     for rows, _, listed in strips:
         row, column, values = listed.from_magnitude(threshold)
         degrees += np.bincount(column, values * w[rows][row], n)
