@@ -1,12 +1,12 @@
 """The nearest-neighbour graph of a sample: found by the engine, or taken from the caller."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from adaam._typing import FloatVector, IntVector
+from adaam._warnings import warn_caller
 from adaam.engines import Graph, NeighborGraph
 from adaam.sample import Sample
 
@@ -117,10 +117,9 @@ def warn_if_disconnected(graph: Graph) -> int:
     n_pieces = len(sizes)
     if n_pieces > 1:
         shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if n_pieces > 8 else "")
-        warnings.warn(
+        warn_caller(
             f"The neighbour graph falls into {n_pieces} pieces of {shown} distinct rows. The map stays well "
             "defined, but no neighbour edge links the pieces; a larger n_neighbors would join them.",
             DisconnectedGraphWarning,
-            stacklevel=2,
         )
     return n_pieces

@@ -1,6 +1,5 @@
 """Preparation of rows: unit length, centring, leading principal components."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
@@ -12,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.base import BaseEstimator
 
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
+from adaam._warnings import warn_caller
 from adaam.engines import CPUEngine, Engine
 from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import spread, total
@@ -248,8 +248,7 @@ def _leading_pairs(
 def _warn_of_zero_rows(norms: Column) -> None:
     n_zero = int((norms == 0).sum())
     if n_zero:
-        warnings.warn(
+        warn_caller(
             f"{n_zero} distinct row(s) of X are all zero and cannot be scaled to unit length; they stay zero.",
             ZeroRowWarning,
-            stacklevel=2,
         )

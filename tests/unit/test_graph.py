@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import KNeighborsTransformer, NearestNeighbors, kneighbors_graph
+from sklearn.pipeline import make_pipeline
 
 import oracles
-from adaam import DisconnectedGraphWarning
+from adaam import AdaAM, DisconnectedGraphWarning
 from adaam.engines import CPUEngine
 from adaam.graph import given_graph, neighbor_graph, warn_if_disconnected
 from adaam.sample import Sample
@@ -222,3 +223,11 @@ def test_disconnected_pieces_are_counted_and_named(rng):
     X = np.vstack([rng.standard_normal((7, 2)), rng.standard_normal((4, 2)) + 100])
     with pytest.warns(DisconnectedGraphWarning, match="2 pieces of 7, 4 distinct rows"):
         assert warn_if_disconnected(neighbor_graph(sample(X), 3)) == 2
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: make_pipeline(model)])
+def test_a_warning_names_the_line_that_called_the_library(wrap, rng):
+    X = np.vstack([rng.random((30, 3)), rng.random((30, 3)) + 50.0])
+    with pytest.warns(DisconnectedGraphWarning) as caught:
+        wrap(AdaAM(2, n_neighbors=3, preparation="linear")).fit(X)
+    assert caught[0].filename == __file__

@@ -1,6 +1,5 @@
 """Dominant neighbourhoods: of its nearest neighbours a row keeps those that hang together as a dominant set."""
 
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from adaam._checks import check_kind, check_number, check_whole
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam._warnings import warn_caller
 from adaam.affinity.heat import HeatKernel, resolve_heat
 from adaam.affinity.learner import NeighborSource
 from adaam.affinity.pairs import BLOCK_BYTES, edge_affinity
@@ -272,9 +272,8 @@ def _blocks(graph: NeighborGraph) -> list[slice]:
 def _warn_if_moving(converged: FloatVector, max_iter: int) -> None:
     n_moving = int(np.sum(~converged))
     if n_moving:
-        warnings.warn(
+        warn_caller(
             f"The dominant neighbourhoods of {n_moving} of {len(converged)} rows were still moving after "
             f"max_iter={max_iter} steps; their shares were cut as they stood. Increase max_iter, or tol.",
             ConvergenceWarning,
-            stacklevel=3,
         )

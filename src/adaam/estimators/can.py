@@ -1,6 +1,5 @@
 """CAN: clustering with adaptive neighbours."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from adaam._checks import check_whole
+from adaam._warnings import warn_caller
 from adaam.affinity.clustered_graph import ClusteredGraph, Report, can_graph
 from adaam.array_api import on_host
 from adaam.engines import Engine, resolve_engine
@@ -174,9 +174,8 @@ def warn_of_pieces(graph: ClusteredGraph, n_clusters: int) -> None:
     if graph.n_pieces == n_clusters:
         return
     remedy = "larger" if graph.n_pieces > n_clusters else "smaller"
-    warnings.warn(
+    warn_caller(
         f"The learned graph has {graph.n_pieces} connected components after {graph.n_iter} iterations, not "
         f"n_clusters={n_clusters}; labels_ are those components. Try a {remedy} n_neighbors, or more max_iter.",
         ConvergenceWarning,
-        stacklevel=3,
     )

@@ -1,6 +1,5 @@
 """Clustering in a metric that is chosen, or learned, without labels."""
 
-import warnings
 from dataclasses import replace
 from typing import Any, Self, cast
 
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from adaam._checks import check_kind, check_object, check_whole, check_word
 from adaam._typing import IntVector, Tall
+from adaam._warnings import warn_caller
 from adaam.array_api import in_kind
 from adaam.engines import DaskEngine, Engine, resolve_engine
 from adaam.estimators.choosing import Chosen, Task, choose, counted_clusters, given_metric, is_sampled
@@ -308,10 +308,9 @@ def check_clusters(n_clusters: Any, n_samples: int, n_distinct: int) -> int:
     if wanted > n_samples:
         raise ValueError(f"n_clusters={wanted} exceeds n_samples={n_samples}. Use n_clusters <= {n_samples}.")
     if wanted > n_distinct > 1:  # a single one is refused with the reason when it is prepared
-        warnings.warn(
+        warn_caller(
             f"n_clusters={wanted}, but X has {n_distinct} distinct rows: each is a cluster of its own.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     return min(wanted, n_distinct)
 

@@ -1,10 +1,9 @@
 """Preparation learned in one pass over rows that are read block by block."""
 
-import warnings
-
 import numpy as np
 
 from adaam._typing import FloatVector
+from adaam._warnings import warn_caller
 from adaam.engines import Engine
 from adaam.engines.columns import spread
 from adaam.linalg import range_eigenpairs
@@ -65,10 +64,9 @@ def stream_preparation(
     if weights is not None and len(weights) != n_rows:
         raise ValueError(f"sample_weight holds {len(weights)} weights, but {source.label} has {n_rows} rows.")
     if n_zero:
-        warnings.warn(
+        warn_caller(
             f"{n_zero} row(s) of {source.label} are all zero and cannot be scaled to unit length; they stay zero.",
             ZeroRowWarning,
-            stacklevel=2,
         )
     units = np.ones(d)
     if settings.column_scaling == "standard":

@@ -1,7 +1,7 @@
 """Entries of PP' screened in float32 and made again in float64 where it matters, by compiled kernels.
 
-A float32 tile takes half the time of a float64 one, and its rounding is bounded: whatever the screen lets through is
-computed again from its two rows, so that what is kept or counted is decided in float64 alone.
+A float32 tile takes half the time of a float64 one, and its rounding is bounded: whatever lies within it of a
+threshold is computed again from its two rows, so that what is kept or counted is decided in float64 alone.
 """
 
 from collections.abc import Iterator
