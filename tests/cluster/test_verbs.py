@@ -42,7 +42,7 @@ def test_cut_survives_narrowing_by_bins(monkeypatch, block_rows):
     from adaam.engines.cluster import cut
 
     monkeypatch.setattr(cut, "FEW_PAIRS", 1)
-    monkeypatch.setattr(cut, "FEW_VALUES", 0)
+    monkeypatch.setattr(cut, "VALUE_ROWS", 0)
     engine = DaskEngine(block_rows=block_rows)
     P = contract.factor(150, 5)
     for weights in (contract.multiset(150), 1.0):

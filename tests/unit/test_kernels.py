@@ -157,7 +157,7 @@ def test_few_leading_columns_and_many_give_the_same_neighbours(rng, monkeypatch,
     X = rng.standard_normal((400, 150)) / np.arange(1, 151)
     found = []
     for n_leading in (64, 128, 150):
-        monkeypatch.setattr(neighbors, "_leading_columns", lambda *_, q=n_leading: q)
+        monkeypatch.setattr(neighbors, "leading_columns", lambda *_, q=n_leading: q)
         found.append(nearest_others(X, 7, 64, loops))
     for indices, distances in found[1:]:
         np.testing.assert_array_equal(indices, found[0][0])

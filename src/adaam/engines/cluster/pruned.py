@@ -18,19 +18,21 @@ from adaam.engines.cluster.pairs import (
     pick,
 )
 from adaam.engines.cluster.rows import ClusterRows
+from adaam.engines.cluster.task_kernels import TaskKernels
+from adaam.engines.kernels.strips import pruned_strips
 from adaam.engines.tiles import prune
 
 Block = tuple[FloatMatrix, FloatMatrix, Any]  # P, X and weights of the same rows
 
 
 def pruned_gram(
-    P: ClusterRows, threshold: float, X: ClusterRows, weights: Column, task_bytes: int, tile_rows: int
+    P: ClusterRows, threshold: float, X: ClusterRows, weights: Column, task_bytes: int, kernels: TaskKernels
 ) -> tuple[FloatMatrix, ClusterColumn]:
     """X'WSWX and WSw over the off-diagonal entries of PP' of magnitude at least `threshold`."""
     workers, n_blocks = P.workers, len(P.sizes)
     held = on_blocks(weights, P.sizes, workers)
     group = partners_at_once(block_bytes(P.n_columns + X.n_columns, len(P), n_blocks), task_bytes)
-    work = partial(pruned_part, threshold, tile_rows)
+    work = partial(pruned_part, threshold, kernels)
 
     def block(index: int) -> list[Any]:
         return [P.parts[index], X.parts[index], at_block(held, index)]
@@ -50,9 +52,20 @@ def pruned_gram(
 
 
 def pruned_part(
-    threshold: float, tile_rows: int, own: Block, others: list[Block], with_own: bool
+    threshold: float, kernels: TaskKernels, own: Block, others: list[Block], with_own: bool
 ) -> tuple[FloatMatrix, ...]:
     """Half of the Gram matrix and the row sums that one block makes with others, and with itself where asked for."""
+    compiled = kernels.here()
+    if compiled is not None and all(X.dtype == np.float64 for _, X, _ in (own, *others)):
+        part, sums = pruned_strips(threshold, [own, *others], with_own, kernels.narrow, compiled)
+        return part, *sums
+    return pruned_tiles(threshold, kernels.tile_rows, own, others, with_own)
+
+
+def pruned_tiles(
+    threshold: float, tile_rows: int, own: Block, others: list[Block], with_own: bool
+) -> tuple[FloatMatrix, ...]:
+    """The same by NumPy's tiles."""
     P, X, _ = own
     part = np.zeros((X.shape[1], X.shape[1]))
     own_sums, other_sums = np.zeros(len(P)), [np.zeros(len(block[0])) for block in others]

@@ -43,31 +43,48 @@ class Pairs(NamedTuple):
     value: FloatVector
 
 
+class Frame(NamedTuple):
+    """Where rows are centred, the length they are measured in, and their columns, those of large variance first."""
+
+    mean: FloatVector
+    peak: float
+    order: IntVector
+
+
+def common_frame(X: FloatMatrix, *others: FloatMatrix) -> Frame:
+    """Frame of the first rows in which no row of the others is longer than 1 either."""
+    mean = X.mean(axis=0, dtype=np.float64)
+
+    def lengths(part: tuple[FloatMatrix, slice]) -> tuple[float, FloatVector]:
+        squares = np.square(part[0][part[1]] - mean)
+        return float(squares.sum(axis=1).max()), squares.sum(axis=0)
+
+    longest, spreads = zip(*ordered_map(lengths, [(X, rows) for rows in _short_blocks(X)]), strict=True)
+    far = [part[0] for Y in others for part in ordered_map(lengths, [(Y, rows) for rows in _short_blocks(Y)])]
+    peak = float(np.sqrt(max([*longest, *far]))) or 1.0
+    return Frame(mean, peak, np.argsort(-np.sum(spreads, axis=0), kind="stable"))
+
+
+def _short_blocks(X: FloatMatrix) -> list[slice]:
+    return row_blocks(len(X), max(16, BLOCK_BYTES // (8 * X.shape[1])))
+
+
 class NarrowRows:
     """Rows in float32, centred and scaled to the unit ball, columns of large variance first."""
 
-    def __init__(self, X: FloatMatrix) -> None:
+    def __init__(self, X: FloatMatrix, given: Frame | None = None) -> None:
         n, d = X.shape
-        mean = X.mean(axis=0, dtype=np.float64)
-        blocks = row_blocks(n, max(16, BLOCK_BYTES // (8 * d)))
-
-        def lengths(rows: slice) -> tuple[float, FloatVector]:
-            squares = np.square(X[rows] - mean)
-            return float(squares.sum(axis=1).max()), squares.sum(axis=0)
-
-        longest, spreads = zip(*ordered_map(lengths, blocks), strict=True)
-        peak = float(np.sqrt(max(longest))) or 1.0
-        order = np.argsort(-np.sum(spreads, axis=0), kind="stable")
+        frame = common_frame(X) if given is None else given
         # Filled up with zeros to whole steps, which change no distance.
         self.steps = np.zeros((n, -(-d // STEP), STEP), np.float32)
         self.rows = self.steps.reshape(n, -1)[:, :d]
         self.squares = np.empty(n, np.float32)
 
         def fill(rows: slice) -> None:
-            self.rows[rows] = ((X[rows] - mean) / peak)[:, order]
+            self.rows[rows] = ((X[rows] - frame.mean) / frame.peak)[:, frame.order]
             self.squares[rows] = np.einsum("ij,ij->i", self.rows[rows], self.rows[rows])
 
-        for _ in ordered_map(fill, blocks):
+        for _ in ordered_map(fill, _short_blocks(X)):
             pass
         # Rounding of d products and sums whose terms add up to at most 4, half an eps each, and of the rows themselves.
         self.error = 4.0 * (d + 32) * 2.0**-24
@@ -131,7 +148,7 @@ def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType, recall: float) -
         layouts.insert(0, clusters)
     guessed = _guessed(narrow, k, kernels)
     bounds = guessed[1][:, -1] + np.float32(2.0 * narrow.error)
-    leading = Leading(narrow, _leading_columns(narrow, bounds))
+    leading = Leading(narrow, leading_columns(narrow, bounds))
     found: tuple[IntMatrix, FloatMatrix] | None = None
     for layout in layouts:
         pairs = _candidates(narrow, leading, bounds, layout, k, kernels)
@@ -179,7 +196,7 @@ def _leaves(rows: FloatMatrix, leaf_rows: int) -> list[IntVector]:
     return parts
 
 
-def _leading_columns(narrow: NarrowRows, bounds: FloatVector) -> int:
+def leading_columns(narrow: NarrowRows, bounds: FloatVector) -> int:
     """Number of columns that makes the pass cheapest: few leave many pairs to be measured, many are long products."""
     n, d = narrow.rows.shape
     some, others = (np.linspace(0, n - 1, min(n, size)).astype(np.intp) for size in (128, 2048))
