@@ -5,17 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from adaam._typing import Column, FloatMatrix, IntVector
-from adaam.engines.cluster.columns import at_block, on_blocks, picked_parts
+from adaam._typing import Column
+from adaam.engines.cluster.columns import at_block, on_blocks
+from adaam.engines.cluster.guess import guessed_bracket
 from adaam.engines.cluster.pairs import PairTask, RunningSum, all_pairs, block_bytes, pair_tasks, partners_at_once
 from adaam.engines.cluster.rows import ClusterRows
-from adaam.engines.cluster.tallies import block_squares, counted_bins, counted_values, joined_bins, joined_values
+from adaam.engines.cluster.tallies import counted_bins, counted_values, joined_bins, joined_values, largest_square
 from adaam.engines.cluster.task_kernels import TaskKernels
-from adaam.engines.columns import spread
-from adaam.engines.cut import N_BINS, Pairs, Tally, guess_bracket
+from adaam.engines.cut import N_BINS, Tally
 
-GUESS_ROWS = 1 << 16  # rows among whose pairs the first bracket is guessed, at most
-GUESS_BYTES, FEW_ROWS = 1 << 25, 2048  # bytes of these rows, unless they were few
 VALUE_ROWS = 1 << 16  # up to so many rows a guessed bracket holds few values, which are kept without a look at bins
 FEW_PAIRS = 1 << 20  # all magnitudes of so many pairs are kept at once
 
@@ -29,8 +27,8 @@ def exact_cut(
     sends is a count for each of a fixed number of bins, or the values inside a bracket that holds few.
     """
     room = (64 + P.n_columns) * float(np.finfo(P.dtype).eps)
-    squares = P.column(P.each("cut-squares", block_squares))
-    floor, ceiling = 0.0, float(squares.max()) * (1.0 + room)
+    largest = max(P.workers.fetch(P.each("cut-squares", largest_square)))
+    floor, ceiling = 0.0, float(largest) * (1.0 + room)
     low, high = floor, ceiling
     passes = Passes(P, weights, diagonal, task_bytes, kernels)
     if len(P) ** 2 > FEW_PAIRS:
@@ -77,14 +75,8 @@ class Passes:
         return float(self.weights.sum()) ** 2
 
     def guess(self, t: float) -> tuple[float, float]:
-        """Bracket the cut from pairs of many rows, on a worker: a miss costs a pass, never exactness."""
-        P = self.P
-        n_guessed = min(len(P), GUESS_ROWS, max(FEW_ROWS, GUESS_BYTES // (8 * P.n_columns)))
-        rows = np.sort(np.random.default_rng(0).permutation(len(P))[:n_guessed])
-        parts, weights, diagonal = (self._chosen(value, rows) for value in (P, self.weights, self.diagonal))
-        work = partial(guessed_bracket, t=t, total=np.sqrt(self.total()), kernels=self.kernels)
-        low, high = P.workers.fetch([P.workers.call("cut-guess", work, parts, weights, diagonal)])[0]
-        return low, high
+        """Bracket the cut by a sample."""
+        return guessed_bracket(self.P, t, self.weights, self.diagonal, max(self.total(), 1.0))
 
     def values(self, low: float, high: float) -> Tally | None:
         """Count entries against [low, high], value by value; None when it holds too many distinct ones to keep."""
@@ -95,11 +87,6 @@ class Passes:
         found = self._pass(partial(counted_bins, low, high, self.kernels), joined_bins)
         assert found is not None
         return found
-
-    def _chosen(self, value: Any, rows: IntVector) -> list[Any]:
-        """Some rows of the factor or of a column, in the blocks they are in."""
-        n_parts = len(np.unique(np.searchsorted(np.cumsum(self.P.sizes), rows, side="right")))
-        return [value] * n_parts if isinstance(value, float) else picked_parts(value, rows)
 
     def _pass(self, work: Any, join: Any) -> Tally | None:
         workers = self.P.workers
@@ -115,22 +102,3 @@ class Passes:
             joined.add(part)
         found: Tally | None = workers.fetch([joined.result()])[0]
         return found
-
-
-def guessed_bracket(
-    parts: list[FloatMatrix], weights: list[Any], diagonal: list[Any], t: float, total: float, kernels: TaskKernels
-) -> tuple[float, float]:
-    """Bracket the cut from pairs of the given rows, which may be a part of all, of the total weight `total`."""
-    P = np.concatenate(parts)
-    held, own = (
-        np.concatenate([spread(part, len(rows)) for part, rows in zip(column, parts, strict=True)])
-        for column in (weights, diagonal)
-    )
-    share = float(held.sum()) / total
-    pairs = Pairs(P, held, own * share, kernels.tile_rows, kernels.here())
-    wanted = t * share * share
-    if len(P) == kernels.n_rows:
-        return guess_bracket(pairs, wanted)
-    # Rows vary more than pairs do: what a row has above the cut is about as much as it varies, four times either way.
-    room = min(0.5, 8.0 / np.sqrt(len(P)))
-    return guess_bracket(pairs, wanted * (1.0 + room))[0], guess_bracket(pairs, wanted * (1.0 - room))[1]

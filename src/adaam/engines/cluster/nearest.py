@@ -9,8 +9,18 @@ import numpy as np
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.cluster.candidates import Found, Table, best, between, both_ways, listed, own_table
 from adaam.engines.cluster.columns import at_block, on_blocks
+from adaam.engines.cluster.exchange import WHOLE_BYTES
 from adaam.engines.cluster.layout import starts
-from adaam.engines.cluster.pairs import PairTask, all_pairs, block_bytes, pair_tasks, partners_at_once, pick
+from adaam.engines.cluster.pairs import (
+    PairTask,
+    Piece,
+    all_pairs,
+    block_bytes,
+    call_with,
+    pair_tasks,
+    partners_at_once,
+    piece,
+)
 from adaam.engines.cluster.rows import ClusterRows
 from adaam.engines.cluster.task_kernels import TaskKernels
 from adaam.engines.cluster.workers import Future
@@ -27,6 +37,7 @@ def nearest_tables(X: ClusterRows, k: int, weights: Column, task_bytes: int, ker
     workers, n_blocks = X.workers, len(X.sizes)
     held, first = on_blocks(weights, X.sizes, workers), starts(X.sizes)
     group = partners_at_once(block_bytes(X.n_columns, len(X), n_blocks), task_bytes)
+    whole = 100.0 * len(X) * k <= WHOLE_BYTES
     own_rounds, *rounds = pair_tasks(n_blocks, group, doubling=True)
 
     def submit_own(task: PairTask) -> Future:
@@ -46,12 +57,12 @@ def nearest_tables(X: ClusterRows, k: int, weights: Column, task_bytes: int, ker
             work = partial(nearest_between, k, kernels)
             return workers.call("neighbours", work, block(task.own), [block(j) for j in task.others])
 
-        found: list[list[Future]] = [[] for _ in tables]
+        found: list[list[Piece]] = [[] for _ in tables]
         for task, parts in all_pairs(workers, "neighbours", [tasks], submit):
             for place, index in enumerate((task.own, *task.others)):
-                found[index].append(workers.call("neighbours-part", pick, parts, place))
+                found[index].append(piece(workers, "neighbours-part", parts, place, whole))
         tables = [
-            workers.call("neighbours-merge", merged, table, parts, kernels) if parts else table
+            call_with(workers, "neighbours-merge", merged, parts, table, kernels) if parts else table
             for table, parts in zip(tables, found, strict=True)
         ]
     return tables
@@ -106,7 +117,7 @@ def nearest_of(
     return best(len(rows), k, found, kernels)
 
 
-def merged(table: Table, parts: list[Found], kernels: TaskKernels) -> Table:
+def merged(parts: list[Found], table: Table, kernels: TaskKernels) -> Table:
     """Table with what another round found."""
     return best(len(table.others), table.others.shape[1], [listed(table), *parts], kernels)
 

@@ -8,6 +8,7 @@ import numpy as np
 from adaam._typing import Column, FloatMatrix, FloatVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks
+from adaam.engines.cluster.exchange import WHOLE_BYTES
 from adaam.engines.cluster.pairs import (
     PairTask,
     RunningSum,
@@ -15,7 +16,7 @@ from adaam.engines.cluster.pairs import (
     block_bytes,
     pair_tasks,
     partners_at_once,
-    pick,
+    piece,
 )
 from adaam.engines.cluster.rows import ClusterRows
 from adaam.engines.cluster.task_kernels import TaskKernels
@@ -42,10 +43,13 @@ def pruned_gram(
 
     gram = RunningSum(workers, "pruned-gram-sum")
     sums = [RunningSum(workers, "row-sums") for _ in range(n_blocks)]
-    for task, part in all_pairs(workers, "pruned pairs", pair_tasks(n_blocks, group), submit):
-        gram.add(workers.call("pruned-gram-part", pick, part, 0))
+    rounds = pair_tasks(n_blocks, group)
+    sent_bytes = 8.0 * sum(map(len, rounds)) * (X.n_columns**2 + (1 + group) * max(P.sizes))
+    whole = sent_bytes <= WHOLE_BYTES
+    for task, part in all_pairs(workers, "pruned pairs", rounds, submit):
+        gram.add(piece(workers, "pruned-gram-part", part, 0, whole))
         for place, index in enumerate((task.own, *task.others)):
-            sums[index].add(workers.call("row-sums-part", pick, part, 1 + place))
+            sums[index].add(piece(workers, "row-sums-part", part, 1 + place, whole))
     half = workers.fetch([gram.result()])[0]
     degrees = ClusterColumn(tuple(total.result() for total in sums), P.sizes, workers)
     return half + half.T, degrees * held

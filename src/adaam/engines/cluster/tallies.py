@@ -8,8 +8,10 @@ import numpy as np
 from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.cluster.task_kernels import TaskKernels
-from adaam.engines.cut import MAX_DISTINCT, N_BINS, Tally, merged
+from adaam.engines.cut import MAX_DISTINCT, N_BINS, Tally, joined, merged
 from adaam.engines.kernels.strips import tallied_strips
+
+FEW_VALUES = 1 << 20  # up to so many are kept as they come; equal ones among more share one entry
 
 Block = tuple[FloatMatrix, Any, Any]  # P, weights and diagonal of the same rows
 
@@ -17,6 +19,11 @@ Block = tuple[FloatMatrix, Any, Any]  # P, weights and diagonal of the same rows
 def block_squares(P: FloatMatrix) -> FloatVector:
     """Diagonal entries of PP'."""
     return np.asarray(np.einsum("ij,ij->i", P, P))
+
+
+def largest_square(P: FloatMatrix) -> float:
+    """Largest diagonal entry of PP', which no other one exceeds."""
+    return float(block_squares(P).max())
 
 
 def counted_values(
@@ -33,7 +40,7 @@ def counted_values(
             n_values = len(tallies[0].values)
             if n_values > MAX_DISTINCT // 2:
                 return None
-    return merged(tallies)
+    return joined(tallies) if n_values <= FEW_VALUES else merged(tallies)
 
 
 def counted_bins(
@@ -107,8 +114,10 @@ def joined_values(parts: list[Tally | None]) -> Tally | None:
     whole = [part for part in parts if part is not None]
     if len(whole) < len(parts) or sum(len(part.values) for part in whole) > 4 * MAX_DISTINCT:
         return None
-    joined = merged(whole)
-    return None if len(joined.values) > MAX_DISTINCT else joined
+    if sum(len(part.values) for part in whole) <= FEW_VALUES:
+        return joined(whole)
+    every = merged(whole)
+    return None if len(every.values) > MAX_DISTINCT else every
 
 
 def joined_bins(parts: list[Tally]) -> Tally:

@@ -24,6 +24,7 @@ SMALLEST, LARGEST = 1e-140, 1e140  # entries whose squares neither vanish nor ov
 BLOCK_BYTES = 1 << 22
 N_TREES = 2  # each turned another way
 LEAF_ROWS = 1024  # rows of a leaf, at most
+FRAME_ROWS = 1024  # rows that tell the frame of all
 SPLIT_COLUMNS = 32  # columns of largest variance, by which the tree splits
 MAX_NEIGHBORS = 256  # past it lists are too long to be kept by insertion
 TILE_ROWS = 512
@@ -44,25 +45,38 @@ class Pairs(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Where rows are centred, the length they are measured in, and their columns, those of large variance first."""
+    """Where rows are centred, the length they are measured in, and their columns, those of large variance first.
 
-    mean: FloatVector
+    None means the origin, and columns as they are: rows that are principal components need neither.
+    """
+
+    mean: FloatVector | None
     peak: float
-    order: IntVector
+    order: IntVector | None
 
 
 def common_frame(X: FloatMatrix, *others: FloatMatrix) -> Frame:
     """Frame of the first rows in which no row of the others is longer than 1 either."""
-    mean = X.mean(axis=0, dtype=np.float64)
+    mean, order = _mean_and_order(X)
 
-    def lengths(part: tuple[FloatMatrix, slice]) -> tuple[float, FloatVector]:
-        squares = np.square(part[0][part[1]] - mean)
-        return float(squares.sum(axis=1).max()), squares.sum(axis=0)
+    def longest(part: tuple[FloatMatrix, slice]) -> float:
+        rows = part[0][part[1]] if mean is None else part[0][part[1]] - mean
+        return float(np.einsum("ij,ij->i", rows, rows).max())
 
-    longest, spreads = zip(*ordered_map(lengths, [(X, rows) for rows in _short_blocks(X)]), strict=True)
-    far = [part[0] for Y in others for part in ordered_map(lengths, [(Y, rows) for rows in _short_blocks(Y)])]
-    peak = float(np.sqrt(max([*longest, *far]))) or 1.0
-    return Frame(mean, peak, np.argsort(-np.sum(spreads, axis=0), kind="stable"))
+    parts = [(Y, rows) for Y in (X, *others) for rows in _short_blocks(Y)]
+    return Frame(mean, float(np.sqrt(max(ordered_map(longest, parts)))) or 1.0, order)
+
+
+def _mean_and_order(X: FloatMatrix) -> tuple[FloatVector | None, IntVector | None]:
+    """Mean of the rows, unless it is close to the origin, and order of columns, unless theirs is about as good."""
+    some = X[:: max(1, len(X) // FRAME_ROWS)]
+    mean = some.mean(axis=0, dtype=np.float64)
+    spreads = np.square(some - mean).sum(axis=0)
+    order = np.argsort(-spreads, kind="stable")
+    as_they_are, sorted_ones = np.cumsum(spreads), np.cumsum(spreads[order])
+    in_order = (as_they_are[STEP - 1 :: STEP] >= 0.98 * sorted_ones[STEP - 1 :: STEP]).all()
+    near_origin = len(some) * float(mean @ mean) <= 0.25 * float(spreads.sum())
+    return None if near_origin else mean, None if in_order else order
 
 
 def _short_blocks(X: FloatMatrix) -> list[slice]:
@@ -74,14 +88,15 @@ class NarrowRows:
 
     def __init__(self, X: FloatMatrix, given: Frame | None = None) -> None:
         n, d = X.shape
-        frame = common_frame(X) if given is None else given
+        mean, peak, order = common_frame(X) if given is None else given
         # Filled up with zeros to whole steps, which change no distance.
         self.steps = np.zeros((n, -(-d // STEP), STEP), np.float32)
         self.rows = self.steps.reshape(n, -1)[:, :d]
         self.squares = np.empty(n, np.float32)
 
         def fill(rows: slice) -> None:
-            self.rows[rows] = ((X[rows] - frame.mean) / frame.peak)[:, frame.order]
+            block = X[rows] / peak if mean is None else (X[rows] - mean) / peak
+            self.rows[rows] = block if order is None else block[:, order]
             self.squares[rows] = np.einsum("ij,ij->i", self.rows[rows], self.rows[rows])
 
         for _ in ordered_map(fill, _short_blocks(X)):
