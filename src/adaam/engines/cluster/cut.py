@@ -76,7 +76,7 @@ class Passes:
 
     def guess(self, t: float) -> tuple[float, float]:
         """Bracket the cut by a sample."""
-        return guessed_bracket(self.P, t, self.weights, self.diagonal, max(self.total(), 1.0))
+        return guessed_bracket(self.P, t, self.weights, self.diagonal, max(self.total(), 1.0), self.kernels)
 
     def values(self, low: float, high: float) -> Tally | None:
         """Count entries against [low, high], value by value; None when it holds too many distinct ones to keep."""

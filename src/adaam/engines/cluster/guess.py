@@ -8,11 +8,12 @@ from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.cluster.columns import picked_parts
 from adaam.engines.cluster.rows import ClusterRows
+from adaam.engines.cluster.task_kernels import TaskKernels
 from adaam.engines.columns import spread
 
 GUESS_ROWS = 1 << 16  # rows among which pairs are drawn, at most
 GUESS_BYTES, FEW_ROWS = 1 << 25, 2048  # bytes of these rows, unless they were few
-MAX_SAMPLED = 1 << 22  # pairs, at most
+MAX_SAMPLED = 1 << 21  # pairs, at most
 MEASURED_PAIRS = 1 << 15  # at a time
 
 
@@ -24,7 +25,9 @@ class Sampled(NamedTuple):
     total: float
 
 
-def guessed_bracket(P: ClusterRows, t: float, weights: Column, diagonal: Column, total: float) -> tuple[float, float]:
+def guessed_bracket(
+    P: ClusterRows, t: float, weights: Column, diagonal: Column, total: float, kernels: TaskKernels
+) -> tuple[float, float]:
     """Bracket the t-th largest of entries of the total multiplicity `total`: a miss costs a pass, never exactness."""
     n, workers = len(P), P.workers
     n_rows = min(n, GUESS_ROWS, max(FEW_ROWS, GUESS_BYTES // (8 * P.n_columns)))
@@ -37,8 +40,9 @@ def guessed_bracket(P: ClusterRows, t: float, weights: Column, diagonal: Column,
     # varies between them.
     room = 4.0 * np.sqrt(max(share, 1.0 / n_sampled) / n_sampled) / share + (8.0 / np.sqrt(n_rows) if n_rows < n else 0)
     top = min(1.0, 1.5 * share * (1.0 + room))
+    given = (n_sampled // n_tasks, top, kernels)
     tasks = [
-        workers.call("cut-guess", sampled, parts, held, own, n / n_rows, (seed, n_tasks), n_sampled // n_tasks, top)
+        workers.call("cut-guess", sampled, parts, held, own, n / n_rows, (seed, n_tasks), *given)
         for seed in range(n_tasks)
     ]
     found: list[Sampled] = workers.fetch(tasks)
@@ -59,6 +63,7 @@ def sampled(
     turn: tuple[int, int],
     n_pairs: int,
     top: float,
+    kernels: TaskKernels,
 ) -> Sampled:
     """Draw pairs of different rows, and of every so-manieth row with itself; send the largest ones.
 
@@ -72,18 +77,30 @@ def sampled(
     seed, n_tasks = turn
     rng = np.random.default_rng(seed)
     row = rng.integers(len(P), size=n_pairs)
-    column = (row + rng.integers(1, len(P), size=n_pairs)) % len(P)
+    column = rng.integers(len(P) - 1, size=n_pairs)
+    column += column >= row
     values = np.empty(n_pairs)
-    for part in row_blocks(n_pairs, MEASURED_PAIRS):
-        values[part] = np.einsum("ij,ij->i", P[row[part]], P[column[part]])
-    counts = held[row] * held[column]
-    off_diagonal = float(held.sum()) ** 2 - float((held**2).sum())
-    counts *= off_diagonal * scale * scale / n_tasks / (float(counts.sum()) or 1.0)
+    _magnitudes(P, row, column, values, kernels)
+    off_diagonal = (float(held.sum()) ** 2 - float((held**2).sum())) * scale * scale / n_tasks
+    each = 1.0 if isinstance(weights[0], float) else held[row] * held[column]
+    largest = _largest(values, int(top * n_pairs) + 64)
+    counts = np.broadcast_to(each, n_pairs)[largest] * (off_diagonal / (np.broadcast_to(each, n_pairs).sum() or 1.0))
     mine = np.arange(seed, len(P), n_tasks)
-    values = np.concatenate([np.abs(values), np.einsum("ij,ij->i", P[mine], P[mine])])
-    counts = np.concatenate([counts, own[mine] * scale])
-    kept = _largest(values, int(top * n_pairs) + len(mine) + 64)
-    return Sampled(values[kept], counts[kept], float(counts.sum()))
+    squares = np.einsum("ij,ij->i", P[mine], P[mine])
+    return Sampled(
+        np.concatenate([values[largest], squares]),
+        np.concatenate([counts, own[mine] * scale]),
+        off_diagonal + float(own[mine].sum()) * scale,
+    )
+
+
+def _magnitudes(P: FloatMatrix, row: IntVector, column: IntVector, out: FloatVector, kernels: TaskKernels) -> None:
+    compiled = kernels.here()
+    if compiled is not None and P.dtype == np.float64:
+        compiled.magnitudes(P, row, column, out)
+        return
+    for part in row_blocks(len(row), MEASURED_PAIRS):
+        np.abs(np.einsum("ij,ij->i", P[row[part]], P[column[part]]), out=out[part])
 
 
 def _largest(values: FloatVector, n_top: int) -> IntVector:
