@@ -37,7 +37,7 @@ def nearest_tables(X: ClusterRows, k: int, weights: Column, task_bytes: int, ker
     workers, n_blocks = X.workers, len(X.sizes)
     held, first = on_blocks(weights, X.sizes, workers), starts(X.sizes)
     group = partners_at_once(block_bytes(X.n_columns, len(X), n_blocks), task_bytes)
-    whole = 100.0 * len(X) * k <= WHOLE_BYTES
+    whole = found_bytes(len(X), k) <= WHOLE_BYTES
     own_rounds, *rounds = pair_tasks(n_blocks, group, doubling=True)
 
     def submit_own(task: PairTask) -> Future:
@@ -66,6 +66,11 @@ def nearest_tables(X: ClusterRows, k: int, weights: Column, task_bytes: int, ker
             for table, parts in zip(tables, found, strict=True)
         ]
     return tables
+
+
+def found_bytes(n_rows: int, k: int) -> float:
+    """Bytes of what a round finds, about: as many for each row as it has neighbours, for either side of a pair."""
+    return 48.0 * n_rows * k
 
 
 def chosen_tables(

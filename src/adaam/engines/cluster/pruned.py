@@ -44,8 +44,7 @@ def pruned_gram(
     gram = RunningSum(workers, "pruned-gram-sum")
     sums = [RunningSum(workers, "row-sums") for _ in range(n_blocks)]
     rounds = pair_tasks(n_blocks, group)
-    sent_bytes = 8.0 * sum(map(len, rounds)) * (X.n_columns**2 + (1 + group) * max(P.sizes))
-    whole = sent_bytes <= WHOLE_BYTES
+    whole = sums_bytes(sum(map(len, rounds)), X.n_columns, group, max(P.sizes)) <= WHOLE_BYTES
     for task, part in all_pairs(workers, "pruned pairs", rounds, submit):
         gram.add(piece(workers, "pruned-gram-part", part, 0, whole))
         for place, index in enumerate((task.own, *task.others)):
@@ -53,6 +52,11 @@ def pruned_gram(
     half = workers.fetch([gram.result()])[0]
     degrees = ClusterColumn(tuple(total.result() for total in sums), P.sizes, workers)
     return half + half.T, degrees * held
+
+
+def sums_bytes(n_tasks: int, n_columns: int, group: int, block_rows: int) -> float:
+    """Bytes of what all tasks of a pass return."""
+    return 8.0 * n_tasks * (n_columns**2 + (1 + group) * block_rows)
 
 
 def pruned_part(
