@@ -17,24 +17,17 @@ class Formula:
     """How a column comes from others, number by number; the parts are made when they are first asked for."""
 
     def __init__(self, function: Any, given: Sequence[Any]) -> None:
-        self.given = [
-            value.parts if isinstance(value, ClusterColumn) and value.n_steps > MAX_STEPS else value for value in given
-        ]
         self.function = function
-        self.n_steps = 1 + sum(value.n_steps for value in given if isinstance(value, ClusterColumn))
+        self.given = [value.short() if isinstance(value, ClusterColumn) else value for value in given]
+        self.n_steps = 1 + sum(value.n_steps for value in self.given if isinstance(value, ClusterColumn))
         self.made: tuple[Future, ...] | None = None
 
     def steps(self, index: int, leaves: list[Future]) -> list[Any]:
         """Write the formula of a block: what is given, then the function; parts of columns go to `leaves`."""
         written: list[Any] = []
         for value in self.given:
-            if isinstance(value, ClusterColumn):
-                written += value.steps(index, leaves)
-            elif isinstance(value, tuple):
-                written.append(_leaf(value[index], leaves))
-            else:
-                written.append(value)
-        return [*written, (self.function, len(self.given))]
+            written += value.steps(index, leaves) if isinstance(value, ClusterColumn) else [value]
+        return [*written, Applied(self.function, len(self.given))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,12 +57,19 @@ class ClusterColumn(np.lib.mixins.NDArrayOperatorsMixin):
             return self.made
         if self.made.made is None:
             self.made.made = tuple(self._each("column", None))
+            self.made.given = []
         return self.made.made
 
     @property
     def n_steps(self) -> int:
         """Functions that lead to the numbers from what is on the workers."""
         return self.made.n_steps if isinstance(self.made, Formula) and self.made.made is None else 0
+
+    def short(self) -> "ClusterColumn":
+        """Return the column itself, or where its formula is long, with its parts made."""
+        if self.n_steps <= MAX_STEPS:
+            return self
+        return ClusterColumn(self.parts, self.sizes, self.workers, self.dtype)
 
     def steps(self, index: int, leaves: list[Future]) -> list[Any]:
         """Write what a block's numbers come from."""
@@ -140,15 +140,21 @@ class Leaf(NamedTuple):
     place: int
 
 
+class Applied(NamedTuple):
+    """A function of so many values. A plain tuple that begins with a function would be a task to older Dask."""
+
+    function: Any
+    n_given: int
+
+
 def evaluated(steps: list[Any], work: Any, leaves: list[Any]) -> Any:
     """Numbers of a block by its formula: values wait in a pile, and a function takes its own from the top."""
     pile: list[Any] = []
     for step in steps:
         if isinstance(step, Leaf):
             pile.append(leaves[step.place])
-        elif isinstance(step, tuple):
-            function, count = step
-            pile[-count:] = [function(*pile[-count:])]
+        elif isinstance(step, Applied):
+            pile[-step.n_given :] = [step.function(*pile[-step.n_given :])]
         else:
             pile.append(step)
     return pile[0] if work is None else work(pile[0])
