@@ -18,7 +18,7 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 KEPT = {MMAP_THRESHOLD: 1 << 25, TRIM_THRESHOLD: 1 << 27}
 
 
-IDLE_SECONDS = 1.0  # without a task, after which memory is given back; giving it back after each cost a tenth of a fit
+IDLE_SECONDS = 1.0  # without a task, after which memory is given back
 
 
 class _Held:
