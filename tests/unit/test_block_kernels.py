@@ -115,6 +115,15 @@ def test_what_is_kept_between_blocks_is_decided_in_float64(seed, n, m, scale):
         np.testing.assert_allclose(found / unit, wanted / unit, atol=1e-12)
 
 
+@pytest.mark.parametrize("chosen", BOTH)
+def test_a_weight_that_all_rows_have_counts(chosen, rng):
+    blocks = [(P, X, 3.0) for P, X, _ in blocks_of(rng, [60, 30], True)]
+    part, *sums = pruned_part(0.7, chosen, blocks[0], blocks[1:], True)
+    expected, expected_sums = dense_part(0.7, blocks, True)
+    np.testing.assert_allclose(part, expected, atol=1e-11)
+    np.testing.assert_allclose(sums[1], expected_sums[1], atol=1e-12)
+
+
 @needs_numba
 def test_many_rows_are_multiplied_in_float32_and_added_in_float64(rng):
     own, *others = blocks = blocks_of(rng, [90, 120], False)

@@ -63,15 +63,15 @@ class DaskEngine:
     starts : {"auto", "k-means++", "k-means||"}, default="auto"
         Starts of k-means. "k-means++" draws as the other engines do, in as many steps as there are clusters;
         "k-means||" takes five. "auto" is the first unless there are very many rows or clusters.
+    patience : float, default=60.0
+        Seconds to wait for a worker when none is left, or none but paused ones have anything to do.
+    progress : bool, default=False
+        Show how far each pass over block pairs is, on standard error.
     kernels : {"auto", "numba", "numpy"}, default="auto"
         What runs the passes over block pairs on the workers: kernels that numba compiles on first use
         (`pip install adaam[fast]`, there and here), or NumPy. "auto" is numba where this process and the worker have it
         and there are thousands of rows; results agree to rounding, as those of workers with and without it do.
         Neighbours are exact always.
-    patience : float, default=60.0
-        Seconds to wait for a worker when none is left.
-    progress : bool, default=False
-        Show how far each pass over block pairs is, on standard error.
     """
 
     client: Any = None

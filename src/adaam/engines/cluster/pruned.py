@@ -20,6 +20,7 @@ from adaam.engines.cluster.pairs import (
 )
 from adaam.engines.cluster.rows import ClusterRows
 from adaam.engines.cluster.task_kernels import TaskKernels
+from adaam.engines.columns import spread
 from adaam.engines.kernels.strips import pruned_strips
 from adaam.engines.tiles import prune
 
@@ -102,9 +103,11 @@ def pruned_tiles(
 
 def _weighted(block: Block, rows: slice) -> FloatMatrix:
     _, X, weights = block
-    return X[rows] if isinstance(weights, float) else X[rows] * weights[rows, None].astype(X.dtype)
+    if isinstance(weights, float):
+        return X[rows] if weights == 1.0 else X[rows] * weights
+    return np.asarray(X[rows] * weights[rows, None].astype(X.dtype))
 
 
 def _counts(block: Block, rows: slice) -> FloatVector:
     P, _, weights = block
-    return np.ones(rows.stop - rows.start, P.dtype) if isinstance(weights, float) else weights[rows].astype(P.dtype)
+    return np.asarray(spread(weights, len(P))[rows], P.dtype)

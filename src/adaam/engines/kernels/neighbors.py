@@ -73,8 +73,9 @@ def _mean_and_order(X: FloatMatrix) -> tuple[FloatVector | None, IntVector | Non
     mean = some.mean(axis=0, dtype=np.float64)
     spreads = np.square(some - mean).sum(axis=0)
     order = np.argsort(-spreads, kind="stable")
-    as_they_are, sorted_ones = np.cumsum(spreads), np.cumsum(spreads[order])
-    in_order = (as_they_are[STEP - 1 :: STEP] >= 0.98 * sorted_ones[STEP - 1 :: STEP]).all()
+    # What the trees and each step of columns hold of the variance.
+    looked_at = [place - 1 for place in (SPLIT_COLUMNS, *range(STEP, len(mean) + 1, STEP)) if place <= len(mean)]
+    in_order = (np.cumsum(spreads)[looked_at] >= 0.98 * np.cumsum(spreads[order])[looked_at]).all()
     near_origin = len(some) * float(mean @ mean) <= 0.25 * float(spreads.sum())
     return None if near_origin else mean, None if in_order else order
 

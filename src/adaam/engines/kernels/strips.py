@@ -96,7 +96,7 @@ def pruned_strips(
                 sums[index][columns],
             )
     product *= unit * length
-    own = blocks[0][1] if isinstance(blocks[0][2], float) else blocks[0][1] * weights[0][:, None]
+    own = blocks[0][1] if (weights[0] == 1.0).all() else blocks[0][1] * weights[0][:, None]
     return np.asarray(own.T @ product), sums
 
 
