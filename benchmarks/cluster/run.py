@@ -48,21 +48,22 @@ def start(n_workers, memory="4GB"):
     return local, Client(local)
 
 
-def on_cluster(X, n_workers, repeats, memory="4GB"):
-    """Fit on fresh workers that have imported everything; seconds of each repeat and what the workers did."""
+def on_cluster(X, n_workers, repeats, kernels, memory="4GB"):
+    """Fit on fresh workers that have imported and compiled everything; seconds of each repeat, what the workers did."""
     from distributed import get_task_stream
 
-    from adaam import AdaAM
+    from adaam import AdaAM, DaskEngine
 
     local, client = start(n_workers, memory)
+    engine = DaskEngine(kernels=kernels)
     try:
-        AdaAM(10, engine="dask", pairs="all").fit(X[:1000])
+        AdaAM(10, engine=engine, pairs="all").fit(X[:5000])
         runs = []
         for _ in range(repeats):
             before = moved(client)
             with get_task_stream(client) as stream:
                 begin, own, theirs = time.perf_counter(), time.process_time(), cpu_of(client)
-                model = AdaAM(10, engine="dask", pairs="all").fit(X)
+                model = AdaAM(10, engine=engine, pairs="all").fit(X)
                 seconds = time.perf_counter() - begin
             cpu = time.process_time() - own + cpu_of(client) - theirs
             run = {"seconds": seconds, "cpu": cpu, "tasks": len(stream.data), "moved": moved(client) - before}
@@ -97,7 +98,6 @@ def overhead(arguments):
     from adaam import AdaAM, CPUEngine
 
     X, _ = rows_of(arguments, arguments.rows)
-    # The workers have NumPy's kernels alone, so these tell what the cluster itself costs; "numba" what it gives up.
     engine = CPUEngine(kernels=arguments.kernels, recall=1.0)
     AdaAM(10, pairs="all", engine=engine).fit(X[:5000])
     on_host = []
@@ -105,7 +105,7 @@ def overhead(arguments):
         begin, cpu = time.perf_counter(), time.process_time()
         expected = AdaAM(10, pairs="all", engine=engine).fit(X)
         on_host.append({"seconds": time.perf_counter() - begin, "cpu": time.process_time() - cpu})
-    model, runs, peak = on_cluster(X, 2, arguments.repeats)
+    model, runs, peak = on_cluster(X, 2, arguments.repeats, arguments.kernels)
     seconds, host_seconds = (statistics.median(run["seconds"] for run in each) for each in (runs, on_host))
     cpu, host_cpu = (statistics.median(run["cpu"] for run in each) for each in (runs, on_host))
     return {
@@ -129,7 +129,7 @@ def growth(arguments):
         if n > arguments.largest:
             break
         X, _ = rows_of(arguments, n)
-        _, (run,), peak = on_cluster(X, 3, 1, memory="1.5GB")
+        _, (run,), peak = on_cluster(X, 3, 1, arguments.kernels, memory="1.5GB")
         planned = plan(n, X.shape[1], 10, pairs="all", engine="dask", workers=3, memory=1.5e9).cluster
         points.append(
             {
@@ -246,8 +246,8 @@ def table(record):
         o = record["overhead"]
         host, ours = (statistics.median(run["seconds"] for run in o[name]) for name in ("cpu_engine", "cluster"))
         lines += [
-            f"**Overhead**, MNIST {o['rows']:,} x 784, two workers of one thread against the CPU engine "
-            f"({o['kernels']} kernels) on two threads, median of {len(o['cluster'])}: "
+            f"**Overhead**, MNIST {o['rows']:,} x 784, two workers of one thread against the CPU engine on two, "
+            f"{o['kernels']} kernels on both sides, median of {len(o['cluster'])}: "
             f"{ours:.1f} s against {host:.1f} s, **{o['ratio']:.2f} x** "
             f"({o['cpu_ratio']:.2f} x the processor time); largest angle {o['largest_angle']:.1e}.",
             "",
@@ -286,7 +286,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=os.environ.get("ADAAM_DATA"), help="folder with mnist.npz")
     parser.add_argument("--stage", default=",".join(STAGES))
-    parser.add_argument("--kernels", default="numpy", help="of the CPU engine in the overhead stage")
+    parser.add_argument("--kernels", default="auto", help="of the workers, and of the CPU engine beside them")
     parser.add_argument("--rows", type=int, default=40_000, help="of the overhead stage")
     parser.add_argument("--largest", type=int, default=70_000, help="rows of the growth stage, at most")
     parser.add_argument("--peer-rows", type=int, default=10_000)

@@ -86,6 +86,20 @@ def test_a_dask_dataframe_gives_its_names(digits):
         model.transform(rows[list(frame.columns[::-1])])
 
 
+def test_a_folder_of_parquet_files_is_read_by_the_workers(digits, tmp_path):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(digits, columns=[f"pixel {i}" for i in range(64)])
+    (tmp_path / "rows").mkdir()
+    for i, part in enumerate(np.array_split(np.arange(len(frame)), 4)):
+        frame.iloc[part].to_parquet(tmp_path / "rows" / f"part.{i}.parquet", index=False)
+    rows = dd.read_parquet(tmp_path / "rows")
+    model = AdaAM(10, engine="dask").fit(rows)
+    assert list(model.feature_names_in_) == list(frame.columns)
+    assert angle(model, AdaAM(10).fit(digits)) < 1e-9
+    np.testing.assert_allclose(model.transform(rows).compute(), model.transform(frame), atol=1e-12)
+
+
 @pytest.mark.parametrize("block_rows", [100, 601, 5000])
 @pytest.mark.parametrize("task_bytes", [1 << 16, None])
 def test_neither_blocks_nor_their_order_change_the_map(digits, block_rows, task_bytes):
@@ -102,9 +116,11 @@ def test_the_same_fit_gives_the_same_map(digits):
     np.testing.assert_allclose(first.components_, second.components_, atol=1e-11)
 
 
-def test_the_number_of_workers_does_not_change_the_map(digits, new_cluster):
+@pytest.mark.parametrize(("n_workers", "n_threads"), [(1, 2), (5, 1)])
+def test_the_number_of_workers_does_not_change_the_map(digits, new_cluster, n_workers, n_threads):
     expected = AdaAM(10, engine=DaskEngine(block_rows=300)).fit(digits)
-    with new_cluster(1, threads_per_worker=2, current=False) as other:
+    with new_cluster(n_workers, threads_per_worker=n_threads, memory_limit="1GB", current=False) as other:
+        assert adaam.plan(70_000, 784, 10, engine=DaskEngine(client=other)).cluster.n_workers == n_workers
         found = AdaAM(10, engine=DaskEngine(client=other, block_rows=300)).fit(digits)
     np.testing.assert_allclose(found.components_, expected.components_, atol=1e-11)
 

@@ -91,14 +91,16 @@ def test_a_worker_killed_among_row_blocks_changes_nothing(client, digits, when, 
     assert subspace_angles(found.components_.T, AdaAM(10, pairs=pairs).fit(digits).components_.T).max() < 1e-9
 
 
+def pause(dask_worker):
+    """Pause a worker as its memory monitor would; that one would resume it at once."""
+    from distributed.core import Status
+
+    dask_worker.memory_manager.memory_pause_fraction = False
+    dask_worker.status = Status.paused
+
+
 def test_a_worker_paused_for_a_while_changes_nothing(client, digits, expected, when):
     """A worker above its memory threshold begins no task until it has spilt; others read what it holds meanwhile."""
-
-    def pause(dask_worker):
-        from distributed.core import Status
-
-        dask_worker.memory_manager.memory_pause_fraction = False  # its monitor would resume it at once
-        dask_worker.status = Status.paused
 
     def resume(dask_worker):
         from distributed.core import Status
@@ -116,6 +118,32 @@ def test_a_worker_paused_for_a_while_changes_nothing(client, digits, expected, w
     found = AdaAM(10, engine=DaskEngine(block_rows=300)).fit(digits)
     timer.join()
     assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-9
+
+
+@pytest.mark.parametrize("phase", ["neighbours", "cross"])
+def test_a_worker_paused_for_ever_is_done_without_or_named(new_cluster, digits, expected, when, phase):
+    """Others take over; a task it was given before cannot be taken back, and the error names the worker."""
+    with new_cluster(3, current=False) as other:
+        paused = next(iter(other.nthreads()))
+        when(phase, 6, lambda: other.run(pause, workers=[paused]))
+        told = ""
+        found = AdaAM(10, engine=DaskEngine(client=other, block_rows=300, patience=1.0))
+        try:
+            found.fit(digits)
+        except ClusterError as error:
+            told = str(error)
+    if told:
+        assert paused in told
+        assert "retire_workers" in told
+    else:
+        assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-9
+
+
+def test_workers_that_are_all_paused_are_a_clear_error(new_cluster, digits, when):
+    with new_cluster(1, current=False) as other:
+        when("neighbours", 2, lambda: other.run(pause))
+        with pytest.raises(ClusterError, match=r"paused have held up the fit for 1 seconds: tcp://.*repeated"):
+            AdaAM(10, engine=DaskEngine(client=other, block_rows=300, patience=1.0)).fit(digits)
 
 
 def test_a_lost_scheduler_is_a_clear_error_and_the_fit_can_be_repeated(new_cluster, digits, expected, when):

@@ -42,7 +42,7 @@ def test_cut_survives_narrowing_by_bins(monkeypatch, block_rows):
     from adaam.engines.cluster import cut
 
     monkeypatch.setattr(cut, "FEW_PAIRS", 1)
-    monkeypatch.setattr(cut, "FEW_VALUES", 0)
+    monkeypatch.setattr(cut, "VALUE_ROWS", 0)
     engine = DaskEngine(block_rows=block_rows)
     P = contract.factor(150, 5)
     for weights in (contract.multiset(150), 1.0):
@@ -83,3 +83,30 @@ def test_each_pair_of_blocks_is_met_once(n_blocks, group, doubling):
             met += [frozenset((task.own, other)) for other in task.others] + [frozenset((task.own,))] * task.with_own
             assert len(task.others) <= group
     assert sorted(map(sorted, met)) == sorted([i, j][i == j :] for i in range(n_blocks) for j in range(i, n_blocks))
+
+
+def test_columns_are_made_by_their_formulas(monkeypatch):
+    from adaam.engines.cluster.columns import MAX_STEPS, on_blocks
+    from adaam.engines.cluster.workers import Workers
+
+    names = []
+    original = Workers.call
+    monkeypatch.setattr(Workers, "call", lambda self, name, *given: names.append(name) or original(self, name, *given))
+    rows, numbers = DaskEngine(block_rows=40).asarray(contract.cloud(150)), np.arange(150.0)
+    column = on_blocks(numbers, rows.sizes, rows.workers)
+    names.clear()
+    twice = column * 2.0 + numbers  # numbers of this process are split first
+    assert names == ["column"] * 4
+    square = 1.0 / (twice**2 + 1.0)
+    both = square - twice * square
+    assert names == ["column"] * 4, "nothing is made before it is used"
+    expected = 1.0 / ((3.0 * numbers) ** 2 + 1.0)
+    np.testing.assert_array_equal(np.asarray(both), expected - 3.0 * numbers * expected)
+    assert len(names) == 8
+    np.testing.assert_array_equal(np.asarray(both), both[np.arange(150)])
+    assert (both < 0).any()
+    assert (twice - column).max() == 298.0
+    long = column
+    for _ in range(3 * MAX_STEPS):
+        long = long + 1.0
+    np.testing.assert_array_equal(np.asarray(long), numbers + 3 * MAX_STEPS)

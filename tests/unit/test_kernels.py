@@ -217,7 +217,7 @@ def test_few_leading_columns_and_many_give_the_same_neighbours(rng, monkeypatch,
     X = rng.standard_normal((400, 150)) / np.arange(1, 151)
     found = []
     for n_leading in (64, 128, 150):
-        monkeypatch.setattr(neighbors, "_leading_columns", lambda *_, q=n_leading: q)
+        monkeypatch.setattr(neighbors, "leading_columns", lambda *_, q=n_leading: q)
         found.append(nearest_others(X, 7, 64, loops))
     for indices, distances in found[1:]:
         np.testing.assert_array_equal(indices, found[0][0])
@@ -229,9 +229,9 @@ def test_leading_columns_never_overstate_a_distance(rng):
     X = rng.standard_normal((120, 150)) / np.sqrt(np.arange(1, 151))
     X[:40, 64:] *= 1e-5  # rows with next to nothing beyond the leading columns
     X[40:50, 64:] = X[:40, 64:].mean(axis=0)
-    narrow = neighbors.NarrowRows(X)
-    peak = np.linalg.norm(X - X.mean(axis=0), axis=1).max()
-    exact = (np.linalg.norm(X[:, None] - X[None], axis=2) / peak) ** 2
+    frame = neighbors.common_frame(X)
+    narrow = neighbors.NarrowRows(X, frame)
+    exact = (np.linalg.norm(X[:, None] - X[None], axis=2) / frame.peak) ** 2
     for n_leading in (64, 128, 150):
         leading = neighbors.Leading(narrow, n_leading)
         assert (leading.left @ leading.right.T <= exact + narrow.error).all()

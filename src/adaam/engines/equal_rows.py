@@ -26,20 +26,20 @@ def first_equal(X: Tall) -> IntVector:
     """Index of the first row equal to each row."""
     first_seen: dict[bytes, int] = {}
     owner = np.arange(X.shape[0])
-    suspects = owner if issparse(X) else _repeated(_quick_hashes(X))
+    suspects = owner if issparse(X) else repeated(quick_hashes(X))
     for i, row in zip(suspects, row_bytes(X[suspects]), strict=True):
         owner[i] = first_seen.setdefault(blake2b(row, digest_size=16).digest(), i)
     return owner
 
 
-def _repeated(hashes: IntVector) -> IntVector:
+def repeated(hashes: IntVector) -> IntVector:
     """Positions of values that occur more than once, ascending."""
     order = np.argsort(hashes, kind="stable")
     equal = hashes[order[1:]] == hashes[order[:-1]]
     return np.sort(order[np.append(equal, False) | np.insert(equal, 0, False)])
 
 
-def _quick_hashes(X: FloatMatrix) -> IntVector:
+def quick_hashes(X: FloatMatrix) -> IntVector:
     """One number a row: a sum modulo 2^64, so that equal rows have the same one in whatever order it is summed."""
     n, d = X.shape
     bits = np.uint64 if X.dtype.itemsize == 8 else np.uint32

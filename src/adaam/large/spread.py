@@ -7,13 +7,12 @@ from operator import add
 from typing import Any
 
 from adaam._typing import Column, Tall
-from adaam.engines import CPUEngine, DaskEngine
+from adaam.engines import DaskEngine
+from adaam.engines.cluster.task_kernels import TaskKernels
 from adaam.engines.columns import at
 from adaam.large.deal import Deal
 from adaam.prepare import LinearMap
 from adaam.sample import Sample
-
-HOST = CPUEngine()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +39,8 @@ class SpreadBlocks:
             mine = [self.deal.block(block) for block in wanted if low <= block < high]
             shares.append([slice(places.start - start, places.stop - start) for places in mine])
         found: Any = None
-        prepared = self.engine.shared(self.prepared)
-        for last, part in zip(self.first_blocks[1:], self.groups.sums(group_sum, shares, prepared, work), strict=True):
+        given = (self.engine.shared(self.prepared), work, self.engine.task_kernels(self.deal.n_rows))
+        for last, part in zip(self.first_blocks[1:], self.groups.sums(group_sum, shares, *given), strict=True):
             if part is not None:
                 found = part if found is None else found + part
                 tell(last - 1)
@@ -56,11 +55,14 @@ def dealt_spread(X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engi
     return SpreadBlocks(engine.dealt(X, weights, deal.places, edges), first, deal, prepared, engine)
 
 
-def group_sum(group: Any, blocks: list[slice], prepared: LinearMap, work: Callable[[Sample], Any]) -> Any:
+def group_sum(
+    group: Any, blocks: list[slice], prepared: LinearMap, work: Callable[[Sample], Any], kernels: TaskKernels
+) -> Any:
     """Sum over some blocks of a group, each prepared as on one machine; None where there are none."""
     X, weights = group
+    host = kernels.engine(max((rows.stop - rows.start for rows in blocks), default=0))
     parts = []
     for rows in blocks:
-        block, counts = HOST.distinct(X[rows], at(weights, rows))
-        parts.append(work(Sample(prepared.apply(block, HOST), counts, HOST)))
+        block, counts = host.distinct(X[rows], at(weights, rows))
+        parts.append(work(Sample(prepared.apply(block, host), counts, host)))
     return reduce(add, parts) if parts else None

@@ -1,12 +1,17 @@
 """Nearest rows between two blocks: candidates by float32 tiles, measured from differences, nothing missed."""
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import row_blocks
+from adaam.engines.cluster.task_kernels import TaskKernels
+from adaam.engines.kernels.block_neighbors import are_measurable, near_blocks
 from adaam.engines.nearest import nearest_others
+
+Pairs: TypeAlias = tuple[IntVector, IntVector, FloatVector]  # a row, another one, squared distance
 
 MEASURED_ROWS = 1 << 13  # differences made at a time
 
@@ -50,7 +55,7 @@ class Scaled:
 
 def between(
     A: FloatMatrix, B: FloatMatrix, bounds: tuple[FloatVector, FloatVector | None], k: int, tile_rows: int
-) -> tuple[tuple[IntVector, IntVector, FloatVector], tuple[IntVector, IntVector, FloatVector]]:
+) -> tuple[Pairs, Pairs]:
     """Rows of B that may be among the k nearest of A's, and rows of A for B's where B has bounds, each measured.
 
     A pair is kept if its squared distance is within the bound of the row it is kept for. A row without a bound keeps
@@ -60,8 +65,8 @@ def between(
     ours, theirs = Scaled(A, peak), Scaled(B, peak)
     error = np.float32((A.shape[1] + 16) * 2.0**-24 * 2.0)
     limits, other_limits = (None if bound is None else (bound / peak**2).astype(np.float32) + error for bound in bounds)
-    mine: list[tuple[IntVector, IntVector, FloatVector]] = []
-    yours: list[tuple[IntVector, IntVector, FloatVector]] = []
+    mine: list[Pairs] = []
+    yours: list[Pairs] = []
     assert limits is not None
     for rows in row_blocks(len(A), tile_rows):
         left = ours.left(rows)
@@ -75,12 +80,27 @@ def between(
     return _joined(mine), _joined(yours)
 
 
-def own_table(X: FloatMatrix, start: int, weights: FloatVector | float, k: int, tile_rows: int) -> Table:
+def both_ways(
+    blocks: list[FloatMatrix], bounds: list[FloatVector], k: int, kernels: TaskKernels
+) -> Iterator[tuple[Pairs, Pairs]]:
+    """What the first block finds in each other one, and each other one in the first, within the bounds of all."""
+    compiled = kernels.here()
+    if compiled is not None and are_measurable(blocks, bounds):
+        yield from near_blocks(blocks, bounds, compiled)
+        return
+    for X, bound in zip(blocks[1:], bounds[1:], strict=True):
+        yield between(blocks[0], X, (bounds[0], bound), k, kernels.tile_rows)
+
+
+def own_table(X: FloatMatrix, start: int, weights: FloatVector | float, k: int, kernels: TaskKernels) -> Table:
     """Nearest others within a block whose first row has the number `start`."""
-    known = nearest_others(X, k, tile_rows) if len(X) > 4 * k else None
+    known = None
+    if len(X) > 4 * k:
+        # Writable: numba compiles once more for arrays that are not, as those that came over a network.
+        known = nearest_others(np.require(X, requirements=["C", "W"]), k, kernels.tile_rows, kernels.here())
     if known is None:
         free = np.full(len(X), np.inf)
-        row, column, squares = between(X, X, (free, None), min(k + 1, len(X)), tile_rows)[0]
+        row, column, squares = between(X, X, (free, None), min(k + 1, len(X)), kernels.tile_rows)[0]
         apart = row != column
         found = Found(row[apart], column[apart] + start, squares[apart], None)
     else:
@@ -88,25 +108,31 @@ def own_table(X: FloatMatrix, start: int, weights: FloatVector | float, k: int, 
         found = Found(np.repeat(np.arange(len(X)), k), others.ravel() + start, np.square(distances).ravel(), None)
     if not isinstance(weights, float):
         found = found._replace(weights=weights[found.others - start])
-    return best(len(X), k, [found])
+    return best(len(X), k, [found], kernels)
 
 
-def best(n_rows: int, k: int, parts: list[Found]) -> Table:
+def best(n_rows: int, k: int, parts: list[Found], kernels: TaskKernels) -> Table:
     """The k nearest of all that was found, the lower number first on a tie."""
     row, other, squares = (np.concatenate(part) for part in list(zip(*parts, strict=True))[:3])
-    order = np.lexsort((other, squares, row))
-    row, other, squares = row[order], other[order], squares[order]
-    counts = np.bincount(row, minlength=n_rows)
-    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    near = place < k
-    row, place = row[near], place[near]
     others = np.full((n_rows, k), -1, np.int64)
     table = np.full((n_rows, k), np.inf)
-    others[row, place], table[row, place] = other[near], squares[near]
+    compiled = kernels.here()
+    if compiled is None:
+        order = np.lexsort((other, squares, row))
+        counts = np.bincount(row, minlength=n_rows)
+        place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        near = place < k
+        place, pair = place[near], order[near]
+        others[row[pair], place], table[row[pair], place] = other[pair], squares[pair]
+    else:
+        pairs = np.full((n_rows, k), -1, np.int64)
+        compiled.keep_best(row.astype(np.int64, copy=False), other, squares, pairs, others, table)
+        filled = np.nonzero(pairs >= 0)
+        place, pair = filled[1], pairs[filled]
     if parts[0].weights is None:
         return Table(others, table, None)
     held = np.zeros((n_rows, k))
-    held[row, place] = np.concatenate([part.weights for part in parts if part.weights is not None])[order][near]
+    held[row[pair], place] = np.concatenate([part.weights for part in parts if part.weights is not None])[pair]
     return Table(others, table, held)
 
 
@@ -134,9 +160,7 @@ def _within(tile: FloatMatrix, limits: FloatVector) -> tuple[IntVector, IntVecto
     return row, column
 
 
-def _measured(
-    A: FloatMatrix, B: FloatMatrix, row: IntVector, column: IntVector, bounds: FloatVector | None
-) -> tuple[IntVector, IntVector, FloatVector]:
+def _measured(A: FloatMatrix, B: FloatMatrix, row: IntVector, column: IntVector, bounds: FloatVector | None) -> Pairs:
     """Measure pairs from differences in the precision of the rows, and keep those within the bounds."""
     squares = np.empty(len(row))
     for part in row_blocks(len(row), MEASURED_ROWS):
@@ -147,7 +171,7 @@ def _measured(
     return row[kept], column[kept], squares[kept]
 
 
-def _joined(parts: list[tuple[IntVector, IntVector, FloatVector]]) -> tuple[IntVector, IntVector, FloatVector]:
+def _joined(parts: list[Pairs]) -> Pairs:
     if not parts:
         return np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0)
     row, column, squares = (np.concatenate(part) for part in zip(*parts, strict=True))

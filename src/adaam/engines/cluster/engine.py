@@ -29,6 +29,7 @@ from adaam.engines.cluster.rows import (
     centred,
     host_rows,
 )
+from adaam.engines.cluster.task_kernels import TaskKernels, task_kernels
 from adaam.engines.cluster.workers import Workers, as_dask_array, connected, dask_array, is_dask, mapped_array
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import tie_tolerance
@@ -63,9 +64,14 @@ class DaskEngine:
         Starts of k-means. "k-means++" draws as the other engines do, in as many steps as there are clusters;
         "k-means||" takes five. "auto" is the first unless there are very many rows or clusters.
     patience : float, default=60.0
-        Seconds to wait for a worker when none is left.
+        Seconds to wait for a worker when none is left, or none but paused ones have anything to do.
     progress : bool, default=False
         Show how far each pass over block pairs is, on standard error.
+    kernels : {"auto", "numba", "numpy"}, default="auto"
+        What runs the passes over block pairs on the workers: kernels that numba compiles on first use
+        (`pip install adaam[fast]`, there and here), or NumPy. "auto" is numba where this process and the worker have it
+        and there are thousands of rows; results agree to rounding, as those of workers with and without it do.
+        Neighbours are exact always.
     """
 
     client: Any = None
@@ -75,6 +81,7 @@ class DaskEngine:
     starts: str = "auto"
     patience: float = 60.0
     progress: bool = False
+    kernels: str = "auto"
     name: str = "dask"
 
     def plan(
@@ -200,7 +207,7 @@ class DaskEngine:
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the client."""
         found = self.asarray(X)
-        given = (n_neighbors, 1.0, self._task_bytes(found.workers), HOST._tile_rows())
+        given = (n_neighbors, 1.0, self._task_bytes(found.workers), self.task_kernels(len(found)))
         if rows is None:
             tables = found.workers.fetch(nearest.nearest_tables(found, *given))
             return np.concatenate([t.others for t in tables]), np.sqrt(np.concatenate([t.squares for t in tables]))
@@ -210,7 +217,7 @@ class DaskEngine:
         """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the workers."""
         rows = self.asarray(X)
         length = float(np.sqrt((self.row_norms(rows) ** 2).mean()))
-        given = (tie_tolerance(length, rows.dtype), self._task_bytes(rows.workers), HOST._tile_rows())
+        given = (tie_tolerance(length, rows.dtype), self._task_bytes(rows.workers), self.task_kernels(len(rows)))
         return neighborhoods.neighbor_graph(rows, n_neighbors, weights, *given)
 
     def asgraph(self, graph: NeighborGraph) -> Graph:
@@ -234,13 +241,13 @@ class DaskEngine:
     def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
         """Return the t-th largest magnitude of PP', counted with multiplicity."""
         rows = self.asarray(P)
-        return cut.exact_cut(rows, t, weights, diagonal, self._task_bytes(rows.workers), HOST._tile_rows())
+        return cut.exact_cut(rows, t, weights, diagonal, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
 
     def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, Column]:
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
         factor = self.asarray(P)
         rows = factor if X is P else beside(factor, X)
-        given = (weights, self._task_bytes(rows.workers), HOST._tile_rows())
+        given = (weights, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
         return pruned.pruned_gram(factor, threshold, rows, *given)
 
     def cut_gram(
@@ -298,6 +305,10 @@ class DaskEngine:
         """Threads of all workers."""
         return self._workers().n_threads()
 
+    def task_kernels(self, n_rows: int) -> TaskKernels:
+        """Tell the kernels of tasks on so many rows, the same for all workers."""
+        return task_kernels(self.kernels, n_rows, HOST._tile_rows())
+
     def _workers(self) -> Workers:
         return connected(self.client, self.in_flight, self.patience, self.progress)
 
@@ -317,7 +328,7 @@ class DaskEngine:
     def __reduce__(self) -> Any:
         """Leave the client behind: elsewhere the current one is used."""
         given = (None, self.block_rows, self.task_bytes, self.in_flight, self.starts, self.patience, self.progress)
-        return DaskEngine, given
+        return DaskEngine, (*given, self.kernels)
 
 
 def _inner(A: FloatMatrix, B: FloatMatrix) -> FloatMatrix:

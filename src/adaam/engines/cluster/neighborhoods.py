@@ -11,12 +11,13 @@ from adaam.engines.cluster.graph import ClusterGraph
 from adaam.engines.cluster.links import Links
 from adaam.engines.cluster.nearest import chosen_tables, nearest_tables
 from adaam.engines.cluster.rows import ClusterRows
+from adaam.engines.cluster.task_kernels import TaskKernels
 from adaam.engines.cluster.workers import Future
 from adaam.engines.neighborhoods import tied_weights, widest
 
 
 def neighbor_graph(
-    X: ClusterRows, k: int, weights: Column, tolerance: float, task_bytes: int, tile_rows: int
+    X: ClusterRows, k: int, weights: Column, tolerance: float, task_bytes: int, kernels: TaskKernels
 ) -> ClusterGraph:
     """Find the k nearest others of each row; rows tied at the last place share it (`engines.neighborhoods`).
 
@@ -26,7 +27,7 @@ def neighbor_graph(
     held = on_blocks(weights, X.sizes, workers)
     limit = widest(n, k)
     width = min(k + 2, limit)
-    tables: list[Future | None] = [*nearest_tables(X, width, weights, task_bytes, tile_rows)]
+    tables: list[Future | None] = [*nearest_tables(X, width, weights, task_bytes, kernels)]
     chosen: list[Future | None] = [workers.call("neighbours-rows", np.arange, size) for size in X.sizes]
     shared: list[list[Future]] = [[] for _ in X.sizes]
     while True:
@@ -45,7 +46,7 @@ def neighbor_graph(
         if all(rows is None for rows in chosen):
             break
         width = min(2 * width, limit)
-        tables = chosen_tables(X, chosen, width, weights, task_bytes, tile_rows)
+        tables = chosen_tables(X, chosen, width, weights, task_bytes, kernels)
     parts = [
         workers.call("neighbours-links", as_links, size, at_block(held, i), k, found)
         for i, (size, found) in enumerate(zip(X.sizes, shared, strict=True))

@@ -54,22 +54,45 @@ def partners_at_once(block_bytes: float, task_bytes: int) -> int:
     return int(max(1, task_bytes // max(1.0, block_bytes) - 1))
 
 
+class Piece(NamedTuple):
+    """One of several results of a task, or with no place the result itself."""
+
+    part: Future
+    place: int | None
+
+
+def piece(workers: Workers, name: str, part: Future, place: int, whole: bool) -> Piece:
+    """One of several results: picked by its receiver where a part may be sent `whole`, else by a task of its own."""
+    return Piece(part, place) if whole else Piece(workers.call(name, pick, part, place), None)
+
+
+def call_with(workers: Workers, name: str, work: Callable[..., Any], pieces: Sequence[Piece], *given: Any) -> Future:
+    """Do `work` on the list of some pieces, and on what else is given."""
+    return workers.call(name, with_pieces, work, [p.part for p in pieces], [p.place for p in pieces], *given)
+
+
+def with_pieces(work: Callable[..., Any], parts: list[Any], places: list[int | None], *given: Any) -> Any:
+    """Do `work` on the pieces at their places."""
+    pieces = [part if place is None else part[place] for part, place in zip(parts, places, strict=True)]
+    return work(pieces, *given)
+
+
 class RunningSum:
     """A sum of results on the workers, in the order they are given, of which few wait at a time."""
 
     def __init__(self, workers: Workers, name: str, fold: Callable[[list[Any]], Any] = added) -> None:
         self.workers, self.name, self.fold = workers, name, fold
-        self.waiting: list[Future] = []
+        self.waiting: list[Piece] = []
 
-    def add(self, part: Future) -> None:
+    def add(self, part: Future | Piece) -> None:
         """Take one more part."""
-        self.waiting.append(part)
+        self.waiting.append(part if isinstance(part, Piece) else Piece(part, None))
         if len(self.waiting) > FOLD:
-            self.waiting = [self.workers.call(self.name, self.fold, self.waiting)]
+            self.waiting = [Piece(self.result(), None)]
 
     def result(self) -> Future:
         """Sum of all parts."""
-        return self.workers.call(self.name, self.fold, self.waiting)
+        return call_with(self.workers, self.name, self.fold, self.waiting)
 
 
 def all_pairs(

@@ -4,12 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from adaam.engines.cluster.cut import VALUE_ROWS
 from adaam.engines.cluster.exchange import WHOLE_BYTES
 from adaam.engines.cluster.layout import planned_sizes
+from adaam.engines.cluster.nearest import found_bytes
 from adaam.engines.cluster.pairs import FOLD, block_bytes, pair_tasks, partners_at_once
+from adaam.engines.cluster.pruned import sums_bytes
 
-PROCESS_BYTES = 200 << 20  # a worker with NumPy, SciPy and scikit-learn loaded
-ROW_STEPS = 60  # tasks that each block gets outside the passes: norms, sums, projections, columns (counted at 8 blocks)
+PROCESS_BYTES = 350 << 20  # a worker with NumPy, SciPy, scikit-learn and numba loaded
+ROW_STEPS = 38  # tasks that each block gets outside the passes: norms, sums, projections, columns (counted at 8 blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +81,23 @@ def cluster_plan(
         )
     group = partners_at_once(block_bytes(d + n_clusters, n, n_blocks), task_bytes)
     pruned = [task for tasks in pair_tasks(n_blocks, group) for task in tasks]
-    near = [task for tasks in pair_tasks(n_blocks, group, doubling=True) for task in tasks]
+    near = pair_tasks(n_blocks, group, doubling=True)
     narrow = partners_at_once(block_bytes(n_clusters, n, n_blocks), task_bytes // 4)
     cut = sum(map(len, pair_tasks(n_blocks, narrow)))
     others = sum(len(task.others) for task in pruned)
     k = max(1, round(np.log2(max(n / n_clusters, 2))))
     sends = n_blocks * n_blocks * ((40 * n * k > WHOLE_BYTES) + (16 * n * k > WHOLE_BYTES))
+    picks = 2 * (others + 2 * len(pruned)) * (sums_bytes(len(pruned), d, group, max(sizes)) > WHOLE_BYTES)
+    found_picks = (others + len(pruned)) * (found_bytes(n, k + 2) > WHOLE_BYTES)
     n_tasks = (
         ROW_STEPS * n_blocks
-        + 2 * (3 * len(pruned) + others + (others + len(pruned)) // FOLD)  # two pruned passes, their sums
-        + 4 * cut  # two cuts of about two passes
+        + 2 * (len(pruned) + n_blocks + (others + 2 * len(pruned)) // FOLD)  # two pruned passes, their sums
+        + (2 if n <= VALUE_ROWS else 4) * cut  # two cuts of one pass or two
         + len(pruned)  # X'HX
-        + 3 * len(near)
-        + others
+        + sum(map(len, near))
+        + 2 * n_blocks * (len(near) - 1)  # neighbours put together after each round
+        + picks
+        + found_picks
         + sends
     )
     # Four passes move rows: neighbours, X'HX and two pruned ones. A worker fetches each block once a pass at most.

@@ -8,6 +8,7 @@ import numpy as np
 from adaam._typing import Column, FloatMatrix, FloatVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks
+from adaam.engines.cluster.exchange import WHOLE_BYTES
 from adaam.engines.cluster.pairs import (
     PairTask,
     RunningSum,
@@ -15,22 +16,25 @@ from adaam.engines.cluster.pairs import (
     block_bytes,
     pair_tasks,
     partners_at_once,
-    pick,
+    piece,
 )
 from adaam.engines.cluster.rows import ClusterRows
+from adaam.engines.cluster.task_kernels import TaskKernels
+from adaam.engines.columns import spread
+from adaam.engines.kernels.strips import pruned_strips
 from adaam.engines.tiles import prune
 
 Block = tuple[FloatMatrix, FloatMatrix, Any]  # P, X and weights of the same rows
 
 
 def pruned_gram(
-    P: ClusterRows, threshold: float, X: ClusterRows, weights: Column, task_bytes: int, tile_rows: int
+    P: ClusterRows, threshold: float, X: ClusterRows, weights: Column, task_bytes: int, kernels: TaskKernels
 ) -> tuple[FloatMatrix, ClusterColumn]:
     """X'WSWX and WSw over the off-diagonal entries of PP' of magnitude at least `threshold`."""
     workers, n_blocks = P.workers, len(P.sizes)
     held = on_blocks(weights, P.sizes, workers)
     group = partners_at_once(block_bytes(P.n_columns + X.n_columns, len(P), n_blocks), task_bytes)
-    work = partial(pruned_part, threshold, tile_rows)
+    work = partial(pruned_part, threshold, kernels)
 
     def block(index: int) -> list[Any]:
         return [P.parts[index], X.parts[index], at_block(held, index)]
@@ -40,19 +44,37 @@ def pruned_gram(
 
     gram = RunningSum(workers, "pruned-gram-sum")
     sums = [RunningSum(workers, "row-sums") for _ in range(n_blocks)]
-    for task, part in all_pairs(workers, "pruned pairs", pair_tasks(n_blocks, group), submit):
-        gram.add(workers.call("pruned-gram-part", pick, part, 0))
+    rounds = pair_tasks(n_blocks, group)
+    whole = sums_bytes(sum(map(len, rounds)), X.n_columns, group, max(P.sizes)) <= WHOLE_BYTES
+    for task, part in all_pairs(workers, "pruned pairs", rounds, submit):
+        gram.add(piece(workers, "pruned-gram-part", part, 0, whole))
         for place, index in enumerate((task.own, *task.others)):
-            sums[index].add(workers.call("row-sums-part", pick, part, 1 + place))
+            sums[index].add(piece(workers, "row-sums-part", part, 1 + place, whole))
     half = workers.fetch([gram.result()])[0]
     degrees = ClusterColumn(tuple(total.result() for total in sums), P.sizes, workers)
     return half + half.T, degrees * held
 
 
+def sums_bytes(n_tasks: int, n_columns: int, group: int, block_rows: int) -> float:
+    """Bytes of what all tasks of a pass return."""
+    return 8.0 * n_tasks * (n_columns**2 + (1 + group) * block_rows)
+
+
 def pruned_part(
-    threshold: float, tile_rows: int, own: Block, others: list[Block], with_own: bool
+    threshold: float, kernels: TaskKernels, own: Block, others: list[Block], with_own: bool
 ) -> tuple[FloatMatrix, ...]:
     """Half of the Gram matrix and the row sums that one block makes with others, and with itself where asked for."""
+    compiled = kernels.here()
+    if compiled is not None and all(X.dtype == np.float64 for _, X, _ in (own, *others)):
+        part, sums = pruned_strips(threshold, [own, *others], with_own, kernels.narrow, compiled)
+        return part, *sums
+    return pruned_tiles(threshold, kernels.tile_rows, own, others, with_own)
+
+
+def pruned_tiles(
+    threshold: float, tile_rows: int, own: Block, others: list[Block], with_own: bool
+) -> tuple[FloatMatrix, ...]:
+    """The same by NumPy's tiles."""
     P, X, _ = own
     part = np.zeros((X.shape[1], X.shape[1]))
     own_sums, other_sums = np.zeros(len(P)), [np.zeros(len(block[0])) for block in others]
@@ -81,9 +103,11 @@ def pruned_part(
 
 def _weighted(block: Block, rows: slice) -> FloatMatrix:
     _, X, weights = block
-    return X[rows] if isinstance(weights, float) else X[rows] * weights[rows, None].astype(X.dtype)
+    if isinstance(weights, float):
+        return X[rows] if weights == 1.0 else X[rows] * weights
+    return np.asarray(X[rows] * weights[rows, None].astype(X.dtype))
 
 
 def _counts(block: Block, rows: slice) -> FloatVector:
     P, _, weights = block
-    return np.ones(rows.stop - rows.start, P.dtype) if isinstance(weights, float) else weights[rows].astype(P.dtype)
+    return np.asarray(spread(weights, len(P))[rows], P.dtype)

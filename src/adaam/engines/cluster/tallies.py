@@ -7,7 +7,11 @@ import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import row_blocks
-from adaam.engines.cut import MAX_DISTINCT, N_BINS, Tally, merged
+from adaam.engines.cluster.task_kernels import TaskKernels
+from adaam.engines.cut import MAX_DISTINCT, N_BINS, Tally, joined, merged
+from adaam.engines.kernels.strips import tallied_strips
+
+FEW_VALUES = 1 << 20  # up to so many are kept as they come; equal ones among more share one entry
 
 Block = tuple[FloatMatrix, Any, Any]  # P, weights and diagonal of the same rows
 
@@ -17,37 +21,60 @@ def block_squares(P: FloatMatrix) -> FloatVector:
     return np.asarray(np.einsum("ij,ij->i", P, P))
 
 
+def largest_square(P: FloatMatrix) -> float:
+    """Largest diagonal entry of PP', which no other one exceeds."""
+    return float(block_squares(P).max())
+
+
 def counted_values(
-    low: float, high: float, tile_rows: int, own: Block, others: list[Block], with_own: bool
+    low: float, high: float, kernels: TaskKernels, own: Block, others: list[Block], with_own: bool
 ) -> Tally | None:
     """Count the entries of one block with others value by value; None where they are too many."""
-    tallies = []
-    for values, counts in magnitudes(low, tile_rows, own, others, with_own):
-        inside = values <= high
-        above, within = _split(counts, inside)
-        tallies.append(Tally(above, values[inside], np.broadcast_to(within, (int(np.count_nonzero(inside)),))))
-        if sum(len(part.values) for part in tallies) > MAX_DISTINCT:
+    tallies: list[Tally] = []
+    n_values = 0
+    for part in tile_tallies(low, high, kernels, own, others, with_own):
+        tallies.append(part)
+        n_values += len(part.values)
+        if n_values > MAX_DISTINCT:
             tallies = [merged(tallies)]
-            if len(tallies[0].values) > MAX_DISTINCT // 2:
+            n_values = len(tallies[0].values)
+            if n_values > MAX_DISTINCT // 2:
                 return None
-    return merged(tallies)
+    return joined(tallies) if n_values <= FEW_VALUES else merged(tallies)
 
 
-def counted_bins(low: float, high: float, tile_rows: int, own: Block, others: list[Block], with_own: bool) -> Tally:
+def counted_bins(
+    low: float, high: float, kernels: TaskKernels, own: Block, others: list[Block], with_own: bool
+) -> Tally:
     """Count the entries of one block with others by bins."""
     edges = np.linspace(low, high, N_BINS + 1)[:-1]
     above, counted = 0.0, np.zeros(N_BINS)
     steps = N_BINS / (high - low) if high > low else 0.0
-    for values, counts in magnitudes(low, tile_rows, own, others, with_own):
-        inside = values <= high
-        beyond, within = _split(counts, inside)
-        above += beyond
-        bins = np.minimum(((values[inside] - low) * steps).astype(np.intp), N_BINS - 1)
-        if isinstance(within, float):
-            counted += within * np.bincount(bins, minlength=N_BINS)
-        else:
-            counted += np.bincount(bins, within, N_BINS)
+    for part in tile_tallies(low, high, kernels, own, others, with_own):
+        above += part.above
+        bins = np.minimum(((part.values - low) * steps).astype(np.intp), N_BINS - 1)
+        counted += np.bincount(bins, part.counts, N_BINS)
     return Tally(above, edges, counted)
+
+
+def tile_tallies(
+    low: float, high: float, kernels: TaskKernels, own: Block, others: list[Block], with_own: bool
+) -> Iterator[Tally]:
+    """Count positive magnitudes against [low, high] tile by tile; the diagonal first where it is asked for."""
+    if with_own:
+        squares = block_squares(own[0])
+        counts = np.broadcast_to(np.asarray(own[2], dtype=np.float64), squares.shape)
+        inside = (squares >= low) & (squares <= high) & (counts > 0)
+        yield Tally(float(counts[squares > high].sum()), squares[inside], counts[inside])
+    compiled = kernels.here()
+    if compiled is not None and all(block[0].dtype == np.float64 for block in (own, *others)):
+        blocks = [(P, weights) for P, weights, _ in (own, *others)]
+        yield from (Tally(*part) for part in tallied_strips(low, high, blocks, with_own, compiled))
+        return
+    for values, counts in magnitudes(low, kernels.tile_rows, own, others, with_own):
+        inside = values <= high
+        above, within = _split(counts, inside)
+        yield Tally(above, values[inside], np.broadcast_to(within, (int(np.count_nonzero(inside)),)))
 
 
 def _split(counts: Any, inside: FloatVector) -> tuple[float, Any]:
@@ -60,13 +87,8 @@ def _split(counts: Any, inside: FloatVector) -> tuple[float, Any]:
 def magnitudes(
     low: float, tile_rows: int, own: Block, others: list[Block], with_own: bool
 ) -> Iterator[tuple[FloatVector, Any]]:
-    """Positive magnitudes >= low with how often each counts, tile by tile; the diagonal first where it is asked for."""
-    P, weights, diagonal = own
-    if with_own:
-        squares = block_squares(P)
-        counts = np.broadcast_to(np.asarray(diagonal, dtype=np.float64), squares.shape)
-        taken = (squares >= low) & (counts > 0)
-        yield squares[taken], counts[taken]
+    """Positive magnitudes >= low off the diagonal with how often each counts, by NumPy's tiles."""
+    P, weights, _ = own
     for rows in row_blocks(len(P), tile_rows):
         for block in ([own] if with_own else []) + others:
             for columns in row_blocks(len(block[0]), tile_rows):
@@ -92,8 +114,10 @@ def joined_values(parts: list[Tally | None]) -> Tally | None:
     whole = [part for part in parts if part is not None]
     if len(whole) < len(parts) or sum(len(part.values) for part in whole) > 4 * MAX_DISTINCT:
         return None
-    joined = merged(whole)
-    return None if len(joined.values) > MAX_DISTINCT else joined
+    if sum(len(part.values) for part in whole) <= FEW_VALUES:
+        return joined(whole)
+    every = merged(whole)
+    return None if len(every.values) > MAX_DISTINCT else every
 
 
 def joined_bins(parts: list[Tally]) -> Tally:

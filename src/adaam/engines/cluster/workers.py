@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from inspect import signature
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -91,7 +92,7 @@ class Workers:
 
     def worker_bytes(self) -> float:
         """Memory limit of the smallest worker; infinity where none is set."""
-        limits = [worker["memory_limit"] or np.inf for worker in self.client.scheduler_info()["workers"].values()]
+        limits = [worker["memory_limit"] or np.inf for worker in self._known().values()]
         return float(min(limits, default=np.inf))
 
     def blocks_of(self, array: Any) -> list[Future]:
@@ -132,22 +133,47 @@ class Workers:
         """Wait for tasks, but not for ever where no worker is left to run them."""
         from distributed import wait
 
-        alone_since: float | None = None
+        idle_since: float | None = None
         while True:
             try:
                 wait(list(futures), timeout=CHECK_SECONDS)
             except TimeoutError:
-                if self.client.nthreads():
-                    alone_since = None
+                stopped = self._stopped()
+                if stopped is None:
+                    idle_since = None
                     continue
-                alone_since = alone_since or time.monotonic()
-                if time.monotonic() - alone_since > self.patience:
-                    raise ClusterError(
-                        f"The Dask cluster has had no worker for {self.patience:g} seconds. Start workers and repeat "
-                        "the fit; nothing was kept."
-                    ) from None
+                idle_since = idle_since or time.monotonic()
+                if time.monotonic() - idle_since > self.patience:
+                    raise ClusterError(stopped) from None
             else:
                 return
+
+    def _stopped(self) -> str | None:
+        """Say why no worker does anything; None where one does."""
+        known = self._known()
+        if not known:
+            return (
+                f"The Dask cluster has had no worker for {self.patience:g} seconds. Start workers and repeat the fit; "
+                "nothing was kept."
+            )
+        paused = [address for address, worker in known.items() if worker["status"] != "running"]
+        working = {address for address, tasks in self.client.processing().items() if tasks}
+        if not paused or working - set(paused):
+            return None
+        return (
+            f"Workers that are paused have held up the fit for {self.patience:g} seconds: {', '.join(paused)}. A "
+            "worker is paused while it is short of memory; use DaskEngine(task_bytes=...) or (block_rows=...) with "
+            "smaller numbers, workers with more memory, or close these with client.retire_workers([...]), also while "
+            "a fit waits. Nothing was kept, and the fit can be repeated."
+        )
+
+    def _known(self) -> dict[str, Any]:
+        """What the scheduler knows of each worker."""
+        # Some versions tell of five workers unless asked for all, older ones have no such question.
+        asked = signature(self.client.scheduler_info).parameters
+        given = {"n_workers": -1} if "n_workers" in asked else {}
+        known: dict[str, Any] = self.client.scheduler_info(**given)["workers"]
+        return known
 
 
 def as_it_is(value: Any) -> Any:

@@ -21,14 +21,19 @@ def compiled_kernels(choice: str, n_rows: int) -> ModuleType | None:
     n_rows : int
         Rows of the work at hand.
     """
+    return import_module("adaam.engines.kernels.compiled") if are_compiled(choice, n_rows) else None
+
+
+def are_compiled(choice: str, n_rows: int) -> bool:
+    """Whether compiled kernels are to do the work; told without importing numba."""
     check_word("kernels", choice, ("auto", "numba", "numpy"))
     if choice == "numpy" or (choice == "auto" and (n_rows < MANY_ROWS or not _installed())):
-        return None
+        return False
     if choice == "numba" and not _installed():
         raise ImportError(
             'kernels="numba" needs numba, which is not installed. Install it with: pip install adaam[fast]'
         )
-    return import_module("adaam.engines.kernels.compiled")
+    return True
 
 
 @cache

@@ -24,6 +24,7 @@ SMALLEST, LARGEST = 1e-140, 1e140  # entries whose squares neither vanish nor ov
 BLOCK_BYTES = 1 << 22
 N_TREES = 2  # each turned another way
 LEAF_ROWS = 1024  # rows of a leaf, at most
+FRAME_ROWS = 1024  # rows that tell the frame of all
 SPLIT_COLUMNS = 32  # columns of largest variance, by which the tree splits
 MAX_NEIGHBORS = 256  # past it lists are too long to be kept by insertion
 TILE_ROWS = 512
@@ -43,31 +44,63 @@ class Pairs(NamedTuple):
     value: FloatVector
 
 
+class Frame(NamedTuple):
+    """Where rows are centred, the length they are measured in, and their columns, those of large variance first.
+
+    None means the origin, and columns as they are: rows that are principal components need neither.
+    """
+
+    mean: FloatVector | None
+    peak: float
+    order: IntVector | None
+
+
+def common_frame(X: FloatMatrix, *others: FloatMatrix) -> Frame:
+    """Frame of the first rows in which no row of the others is longer than 1 either."""
+    mean, order = _mean_and_order(X)
+
+    def longest(part: tuple[FloatMatrix, slice]) -> float:
+        rows = part[0][part[1]] if mean is None else part[0][part[1]] - mean
+        return float(np.einsum("ij,ij->i", rows, rows).max())
+
+    parts = [(Y, rows) for Y in (X, *others) for rows in _short_blocks(Y)]
+    return Frame(mean, float(np.sqrt(max(ordered_map(longest, parts)))) or 1.0, order)
+
+
+def _mean_and_order(X: FloatMatrix) -> tuple[FloatVector | None, IntVector | None]:
+    """Mean of the rows, unless it is close to the origin, and order of columns, unless theirs is about as good."""
+    some = X[:: max(1, len(X) // FRAME_ROWS)]
+    mean = some.mean(axis=0, dtype=np.float64)
+    spreads = np.square(some - mean).sum(axis=0)
+    order = np.argsort(-spreads, kind="stable")
+    # What the trees and each step of columns hold of the variance.
+    looked_at = [place - 1 for place in (SPLIT_COLUMNS, *range(STEP, len(mean) + 1, STEP)) if place <= len(mean)]
+    in_order = (np.cumsum(spreads)[looked_at] >= 0.98 * np.cumsum(spreads[order])[looked_at]).all()
+    near_origin = len(some) * float(mean @ mean) <= 0.25 * float(spreads.sum())
+    return None if near_origin else mean, None if in_order else order
+
+
+def _short_blocks(X: FloatMatrix) -> list[slice]:
+    return row_blocks(len(X), max(16, BLOCK_BYTES // (8 * X.shape[1])))
+
+
 class NarrowRows:
     """Rows in float32, centred and scaled to the unit ball, columns of large variance first."""
 
-    def __init__(self, X: FloatMatrix) -> None:
+    def __init__(self, X: FloatMatrix, given: Frame | None = None) -> None:
         n, d = X.shape
-        mean = X.mean(axis=0, dtype=np.float64)
-        blocks = row_blocks(n, max(16, BLOCK_BYTES // (8 * d)))
-
-        def lengths(rows: slice) -> tuple[float, FloatVector]:
-            squares = np.square(X[rows] - mean)
-            return float(squares.sum(axis=1).max()), squares.sum(axis=0)
-
-        longest, spreads = zip(*ordered_map(lengths, blocks), strict=True)
-        peak = float(np.sqrt(max(longest))) or 1.0
-        order = np.argsort(-np.sum(spreads, axis=0), kind="stable")
+        mean, peak, order = common_frame(X) if given is None else given
         # Filled up with zeros to whole steps, which change no distance.
         self.steps = np.zeros((n, -(-d // STEP), STEP), np.float32)
         self.rows = self.steps.reshape(n, -1)[:, :d]
         self.squares = np.empty(n, np.float32)
 
         def fill(rows: slice) -> None:
-            self.rows[rows] = ((X[rows] - mean) / peak)[:, order]
+            block = X[rows] / peak if mean is None else (X[rows] - mean) / peak
+            self.rows[rows] = block if order is None else block[:, order]
             self.squares[rows] = np.einsum("ij,ij->i", self.rows[rows], self.rows[rows])
 
-        for _ in ordered_map(fill, blocks):
+        for _ in ordered_map(fill, _short_blocks(X)):
             pass
         # Rounding of d products and sums whose terms add up to at most 4, half an eps each, and of the rows themselves.
         self.error = 4.0 * (d + 32) * 2.0**-24
@@ -131,7 +164,7 @@ def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType, recall: float) -
         layouts.insert(0, clusters)
     guessed = _guessed(narrow, k, kernels)
     bounds = guessed[1][:, -1] + np.float32(2.0 * narrow.error)
-    leading = Leading(narrow, _leading_columns(narrow, bounds))
+    leading = Leading(narrow, leading_columns(narrow, bounds))
     found: tuple[IntMatrix, FloatMatrix] | None = None
     for layout in layouts:
         pairs = _candidates(narrow, leading, bounds, layout, k, kernels)
@@ -179,7 +212,7 @@ def _leaves(rows: FloatMatrix, leaf_rows: int) -> list[IntVector]:
     return parts
 
 
-def _leading_columns(narrow: NarrowRows, bounds: FloatVector) -> int:
+def leading_columns(narrow: NarrowRows, bounds: FloatVector) -> int:
     """Number of columns that makes the pass cheapest: few leave many pairs to be measured, many are long products."""
     n, d = narrow.rows.shape
     some, others = (np.linspace(0, n - 1, min(n, size)).astype(np.intp) for size in (128, 2048))

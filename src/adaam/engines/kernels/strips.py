@@ -1,0 +1,135 @@
+"""Entries of PP' between one row block and others, screened in float32 by compiled kernels (`kernels.screened`).
+
+Blocks share one unit of length, so that the bound on the error of a float32 product is the same for all of them.
+"""
+
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from adaam._typing import Column, FloatMatrix, FloatVector
+from adaam.engines.blocks import row_blocks
+from adaam.engines.columns import spread
+from adaam.engines.kernels.screened import MAX_TILE_ROWS, TILE_COLUMNS, BlockTally
+
+
+class Strip(NamedTuple):
+    """A float32 tile of PP', its rows in the first block and its columns in another one."""
+
+    rows: slice
+    columns: slice
+    ahead: int  # places by which the first column comes after the first row; after all rows in another block
+    tile: FloatMatrix
+
+
+class Screens:
+    """Factors of row blocks, and their float32 copies scaled to the unit ball with a bound on the error of products.
+
+    Arrays are made anew: what came over a network cannot be written to, and numba compiles once more for such arrays.
+    """
+
+    def __init__(self, factors: Sequence[FloatMatrix]) -> None:
+        self.factors = [np.array(P, np.float64, order="C") for P in factors]
+        largest = max(float(np.abs(P).max(initial=0.0)) for P in self.factors) or 1.0
+        longest = max(float(np.square(P / largest).sum(axis=1).max(initial=0.0)) for P in self.factors)
+        self.peak = largest * float(np.sqrt(longest)) or 1.0
+        self.narrow = (self.factors[0] / self.peak).astype(np.float32)
+        self.error = (self.factors[0].shape[1] + 16) * 2.0**-24
+
+    def strips(self, block: int) -> Iterator[Strip]:
+        """Tiles between the first block and another one; of the first with itself, from the diagonal rightwards."""
+        n, width = len(self.factors[0]), len(self.factors[block])
+        turned = np.ascontiguousarray((self.factors[block] / self.peak).astype(np.float32).T)
+        room = np.empty(MAX_TILE_ROWS * TILE_COLUMNS, np.float32)
+        for rows in row_blocks(n, MAX_TILE_ROWS):
+            height = rows.stop - rows.start
+            for start in range(rows.start if block == 0 else 0, width, TILE_COLUMNS):
+                columns = slice(start, min(start + TILE_COLUMNS, width))
+                tile = room[: height * (columns.stop - start)].reshape(height, -1)
+                np.matmul(self.narrow[rows], turned[:, columns], out=tile)
+                yield Strip(rows, columns, start - rows.start if block == 0 else n, tile)
+
+    def screen(self, magnitude: float, room: float) -> np.float32:
+        """Bring a magnitude to the units of the tiles, moved by `room` times the error."""
+        return np.float32(min(magnitude / self.peak / self.peak, 4.0) + room * self.error)
+
+
+def pruned_strips(
+    threshold: float,
+    blocks: Sequence[tuple[FloatMatrix, FloatMatrix, Column]],
+    with_own: bool,
+    narrow: type,
+    kernels: ModuleType,
+) -> tuple[FloatMatrix, list[FloatVector]]:
+    """Half of X'WSWX and the sums Sw of each block, from the entries of PP' between the first block and all others.
+
+    Blocks are P, X and weights of the same rows. Entries of magnitude at least `threshold` count; those within the
+    first block do `with_own`. Rows of X are multiplied in the precision `narrow`, sums are in float64.
+    """
+    screens = Screens([P for P, _, _ in blocks])
+    bracket = (threshold, float(np.nextafter(threshold, -1.0)))
+    # Entries far above the threshold come from the tiles, unless rows are so few that rounding does not cancel.
+    sure = screens.screen(threshold, 1.0) if narrow is np.float32 else np.float32(np.inf)
+    near = (screens.screen(threshold, -1.0), sure)
+    nowhere = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+    weights = [np.array(spread(w, len(P))) for P, _, w in blocks]
+    length = max(max(float(X.max(initial=0.0)), -float(X.min(initial=0.0))) for _, X, _ in blocks) or 1.0
+    heaviest = max(float(w.max(initial=0.0)) for w in weights)
+    unit = max(screens.peak * screens.peak * heaviest, float(np.finfo(np.float64).tiny))
+    product = np.zeros(blocks[0][1].shape)
+    sums = [np.zeros(len(w)) for w in weights]
+    for index in range(0 if with_own else 1, len(blocks)):
+        X: FloatMatrix = np.empty(blocks[index][1].shape, narrow)
+        np.divide(blocks[index][1], length, out=X, casting="same_kind")
+        for rows, columns, ahead, tile in screens.strips(index):
+            kernels.add_survivors(
+                tile,
+                near,
+                bracket,
+                screens.peak * screens.peak,
+                ahead,
+                screens.factors[0][rows],
+                screens.factors[index][columns],
+                X[columns],
+                weights[0][rows],
+                weights[index][columns],
+                1.0 / unit,
+                product[rows],
+                sums[0][rows],
+                sums[index][columns],
+                *nowhere,
+            )
+    product *= unit * length
+    own = blocks[0][1] if (weights[0] == 1.0).all() else blocks[0][1] * weights[0][:, None]
+    return np.asarray(own.T @ product), sums
+
+
+def tallied_strips(
+    low: float,
+    high: float,
+    blocks: Sequence[tuple[FloatMatrix, Column]],
+    with_own: bool,
+    kernels: ModuleType,
+) -> Iterator[BlockTally]:
+    """Count the entries of PP' between the first block and all others against [low, high]; the diagonal is left out."""
+    screens = Screens([P for P, _ in blocks])
+    near = (screens.screen(low, -1.0), screens.screen(high, 1.0))
+    weights = [np.array(spread(w, len(P))) for P, w in blocks]
+    room = np.empty((2, MAX_TILE_ROWS * TILE_COLUMNS))
+    for index in range(0 if with_own else 1, len(blocks)):
+        for rows, columns, ahead, tile in screens.strips(index):
+            above, n_inside = kernels.tally_tile(
+                tile,
+                near,
+                (low, high),
+                ahead,
+                screens.factors[0][rows],
+                screens.factors[index][columns],
+                weights[0][rows],
+                weights[index][columns],
+                room[0],
+                room[1],
+            )
+            yield BlockTally(above, *room[:, :n_inside].copy())
