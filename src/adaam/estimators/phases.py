@@ -1,11 +1,14 @@
 """The phases of a fit, told to the log and to scikit-learn's callbacks where there are any."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
 from typing import Any, TypeVar
 
 from adaam._checks import check_verbose
+from adaam.engines import CPUEngine, resolve_engine
+from adaam.engines.blocks import held_threads
+from adaam.linalg import ONE_THREAD_SIZE
 from adaam.progress import LOGGER, Teller, teller
 
 __all__ = ["CallbackSupportMixin", "FitPhases", "fit_phases", "with_callbacks"]
@@ -93,14 +96,21 @@ def fit_phases(model: Any, n_phases: int, X: Any) -> Iterator[FitPhases]:
     leave no model.
     """
     check_verbose(model.verbose)
-    if _with_callbacks is None:
-        yield FitPhases(model, None)
-        return
-    context = model._init_callback_context(max_subtasks=n_phases)
-    context.call_on_fit_task_begin(estimator=model, X=X)
-    yield FitPhases(model, context)
-    # The model is whole here, so that a copy of it, as it is, can score.
-    context.call_on_fit_task_end(estimator=model, X=X, reconstruction_attributes=dict)
+    with _threads(model, X):
+        if _with_callbacks is None:
+            yield FitPhases(model, None)
+            return
+        context = model._init_callback_context(max_subtasks=n_phases)
+        context.call_on_fit_task_begin(estimator=model, X=X)
+        yield FitPhases(model, context)
+        # The model is whole here, so that a copy of it, as it is, can score.
+        context.call_on_fit_task_end(estimator=model, X=X, reconstruction_attributes=dict)
+
+
+def _threads(model: Any, X: Any) -> AbstractContextManager[None]:
+    """Hold the threads of BLAS where row blocks have them all to themselves: other products are small."""
+    small = X is not None and min(X.shape) <= ONE_THREAD_SIZE
+    return held_threads() if small and isinstance(resolve_engine(model.engine), CPUEngine) else nullcontext()
 
 
 def _timed(verbose: int) -> Teller:

@@ -1,0 +1,61 @@
+"""Maps over row blocks: in order, on all threads, with BLAS kept out of their way."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from adaam import AdaAM
+from adaam.engines.blocks import blas_threads, held_threads, ordered_map
+
+
+def blas_now():
+    return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+
+
+def test_results_come_in_order_whatever_the_threads():
+    for n_threads in (1, 3):
+        with threadpool_limits(n_threads, user_api="blas"):
+            assert list(ordered_map(lambda item: item**2, range(50))) == [item**2 for item in range(50)]
+
+
+def test_held_threads_are_still_those_of_maps():
+    with threadpool_limits(3, user_api="blas"):
+        with held_threads():
+            assert blas_now() == 1
+            assert blas_threads() == 3
+            met = threading.Barrier(3, timeout=30)
+            assert len(list(ordered_map(lambda _: met.wait(), range(3)))) == 3  # waits for ever on fewer threads
+            with held_threads():
+                assert blas_threads() == 3
+        assert blas_now() == 3
+
+
+def test_a_map_within_a_map_runs_on_its_own_thread():
+    def inner(item):
+        return set(ordered_map(lambda _: threading.get_ident(), range(5))) == {threading.get_ident()}
+
+    with threadpool_limits(2, user_api="blas"), held_threads():
+        assert all(ordered_map(inner, range(4)))
+
+
+def test_threads_are_given_back_when_a_fit_fails_or_ends(rng, monkeypatch):
+    X = rng.standard_normal((60, 5))
+    with threadpool_limits(2, user_api="blas"):
+        AdaAM(2).fit(X)
+        assert blas_now() == 2
+        monkeypatch.setattr("adaam.estimators.adaam.lpp", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            AdaAM(2).fit(X)
+        assert blas_now() == 2
+        assert blas_threads() == 2
+
+
+def test_the_bits_of_a_fit_do_not_depend_on_the_number_of_threads(rng):
+    X = rng.standard_normal((5000, 30))
+    maps = []
+    for n_threads in (1, 3):
+        with threadpool_limits(n_threads, user_api="blas"):
+            maps.append(AdaAM(3).fit(X).components_)
+    np.testing.assert_array_equal(*maps)
