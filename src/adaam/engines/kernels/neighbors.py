@@ -10,6 +10,7 @@ where they are too few, the pass goes over all pairs after all.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from types import ModuleType
 from typing import NamedTuple
 
@@ -117,7 +118,13 @@ class NarrowRows:
     def reorder(self, order: IntVector) -> None:
         """Lay the rows out in another order."""
         d = self.rows.shape[1]
-        self.steps = self.steps[order]
+        before, self.steps = self.steps, np.empty_like(self.steps)
+
+        def move(rows: slice) -> None:
+            self.steps[rows] = before[order[rows]]
+
+        for _ in ordered_map(move, _short_blocks(self.rows)):
+            pass
         self.rows = self.steps.reshape(len(order), -1)[:, :d]
         self.squares = self.squares[order]
 
@@ -201,14 +208,15 @@ def _rotation(rng: np.random.Generator, size: int) -> FloatMatrix:
 
 def _leaves(rows: FloatMatrix, leaf_rows: int) -> list[IntVector]:
     """Split at the median of the column of largest variance, until no part is larger than a leaf."""
+
+    def halves(part: IntVector) -> list[IntVector]:
+        column = rows[part, rows[part].var(axis=0).argmax()]
+        order = np.argpartition(column, len(part) // 2)
+        return [part[order[: len(part) // 2]], part[order[len(part) // 2 :]]]
+
     parts = [np.arange(len(rows), dtype=np.int32)]
     while len(parts[0]) > leaf_rows:
-        halves = []
-        for part in parts:
-            column = rows[part, rows[part].var(axis=0).argmax()]
-            order = np.argpartition(column, len(part) // 2)
-            halves += [part[order[: len(part) // 2]], part[order[len(part) // 2 :]]]
-        parts = halves
+        parts = list(chain.from_iterable(ordered_map(halves, parts)))
     return parts
 
 
