@@ -9,7 +9,8 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 NEEDS = {
     "torch": ("src/adaam/engines/gpu/*", "tests/crossings.py"),
     "numba": tuple(
-        f"src/adaam/engines/kernels/{name}.py" for name in ("compiled", "compiling", "marking", "pruning", "searching")
+        f"src/adaam/engines/kernels/{name}.py"
+        for name in ("compiled", "compiling", "marking", "measuring", "pruning", "searching")
     ),
     "onnx": ("src/adaam/export.py",),
     "matplotlib": ("src/adaam/displays/*",),
