@@ -12,7 +12,7 @@ import numpy as np
 from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import ordered_map
 from adaam.engines.cut import MAX_DISTINCT, MIN_ROWS, Pairs, Tally, guess_bracket
-from adaam.engines.kernels.screened import TILE_COLUMNS, Screened, scaled_down
+from adaam.engines.kernels.screened import TILE_COLUMNS, Survivors
 from adaam.engines.protocol import kept_from
 
 
@@ -52,11 +52,8 @@ def cut_gram(
     low, high = guess_bracket(Pairs(P, weights, diagonal, 0, kernels), t)
     # What is kept starts a hair below the cut, which may be the lower end itself.
     low *= 1.0 - 64 * float(np.finfo(np.float64).eps)
-    screened = Screened(P)
-    near = screened.near(low, high)
-    narrow, length = scaled_down(X)
-    unit = max(screened.square * float(weights.max(initial=0.0)), float(np.finfo(np.float64).tiny))
-    w = np.ascontiguousarray(weights)
+    survivors = Survivors(P, X, weights, (low, high), kernels)
+    narrow, w = survivors.rows, survivors.weights
 
     def strip(rows: slice) -> tuple[Strip, float, FloatVector]:
         height = rows.stop - rows.start
@@ -65,26 +62,8 @@ def cut_gram(
         places = np.empty((2, height * min(TILE_COLUMNS, n)), np.int32)
         values = np.empty(places.shape[1])
         above, parts = 0.0, []
-        for columns, tile in screened.tiles(rows):
-            reached, n_inside = kernels.add_survivors(
-                tile,
-                near,
-                (low, high),
-                screened.square,
-                columns.start - rows.start,
-                screened.P[rows],
-                screened.P[columns],
-                narrow[columns],
-                w[rows],
-                w[columns],
-                1.0 / unit,
-                product,
-                sums[rows],
-                sums[columns],
-                places[0],
-                places[1],
-                values,
-            )
+        for columns, tile in survivors.screened.tiles(rows):
+            reached, n_inside = survivors.add(rows, columns, tile, product, sums, (places[0], places[1], values))
             above += reached
             found = places[:, :n_inside]
             parts.append(Listed(found[0].copy(), found[1] + columns.start, values[:n_inside].copy()))
@@ -96,7 +75,7 @@ def cut_gram(
     strips: list[Strip] = []
     degrees = np.zeros(n)
     n_listed = 0
-    for found, reached, sums in ordered_map(strip, screened.row_blocks()):
+    for found, reached, sums in ordered_map(strip, survivors.screened.row_blocks()):
         strips.append(found)
         above += reached
         degrees[found.rows.start :] += sums
@@ -112,14 +91,14 @@ def cut_gram(
     def part(strip: Strip) -> FloatMatrix:
         rows, product, listed = strip.rows, strip.product, strip.listed.from_magnitude(threshold)
         weighted = listed.values if uniform else listed.values * w[listed.columns]
-        kernels.add_listed(listed.rows, listed.columns, weighted, 1.0 / unit, narrow, product)
+        kernels.add_listed(listed.rows, listed.columns, weighted, 1.0 / survivors.unit, narrow, product)
         left = X[rows] if uniform else X[rows] * w[rows, None]
         return np.asarray(left.T @ product.astype(np.float64, copy=False))
 
     half = np.zeros((d, d))
     for gram in ordered_map(part, strips):
         half += gram
-    half *= unit * length
+    half *= survivors.scale
     for rows, _, listed in strips:
         row, column, values = listed.from_magnitude(threshold)
         degrees += np.bincount(column, values * w[rows][row], n)

@@ -5,7 +5,8 @@ from adaam.engines.kernels.compiling import compiled, compiled_in_lanes
 
 
 @compiled_in_lanes
-def _squared_distance(A: FloatMatrix, i: int, B: FloatMatrix, j: int) -> float:
+def squared_distance(A: FloatMatrix, i: int, B: FloatMatrix, j: int) -> float:
+    """Squared distance of two rows, from differences."""
     total = 0.0
     for k in range(A.shape[1]):
         difference = A[i, k] - B[j, k]
@@ -34,9 +35,9 @@ def measure_pairs(
     for q in range(n_pairs):
         row, column = rows[q], columns[q]
         if row < n:
-            square, bound = _squared_distance(A, row, B, column - n), bounds[row]
+            square, bound = squared_distance(A, row, B, column - n), bounds[row]
         else:
-            square, bound = _squared_distance(A, column, B, row - n), other_bounds[row - n]
+            square, bound = squared_distance(A, column, B, row - n), other_bounds[row - n]
         rows[n_kept] = row
         columns[n_kept] = column
         squares[n_kept] = square

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adaam._typing import FloatMatrix, FloatVector
+from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
 
 # Columns of a tile: rows of P and X that go with them stay in a core's own cache (decision 0016). Higher tiles use them
@@ -83,6 +83,52 @@ def scaled_down(X: FloatMatrix) -> tuple[FloatMatrix, float]:
     return narrow, length
 
 
+class Survivors:
+    """What a pass adds to SWX and Sw: entries of PP' above a bracket, beside those inside it, which it lists."""
+
+    def __init__(
+        self, P: FloatMatrix, X: FloatMatrix, weights: FloatVector, bracket: tuple[float, float], kernels: ModuleType
+    ) -> None:
+        self.screened = Screened(P)
+        self.bracket = bracket
+        self.kernels = kernels
+        self.weights = np.ascontiguousarray(weights)
+        self.rows, length = scaled_down(X)
+        self.unit = max(self.screened.square * float(weights.max(initial=0.0)), float(np.finfo(np.float64).tiny))
+        self.scale = self.unit * length  # what products must be multiplied with
+        self._near = self.screened.near(*bracket)
+
+    def add(
+        self,
+        rows: slice,
+        columns: slice,
+        tile: FloatMatrix,
+        product: FloatMatrix,
+        sums: FloatVector,
+        listed: tuple[IntVector, IntVector, FloatVector],
+    ) -> tuple[float, int]:
+        """Add a tile; return the multiplicity of what was added, and how many entries were listed."""
+        P, w = self.screened.P, self.weights
+        above, n_listed = self.kernels.add_survivors(
+            tile,
+            self._near,
+            self.bracket,
+            self.screened.square,
+            columns.start - rows.start,
+            P[rows],
+            P[columns],
+            self.rows[columns],
+            w[rows],
+            w[columns],
+            1.0 / self.unit,
+            product,
+            sums[rows],
+            sums[columns],
+            *listed,
+        )
+        return above, n_listed
+
+
 class BlockTally(NamedTuple):
     """Multiplicity above a bracket in a row block, and the values inside it with theirs."""
 
@@ -96,42 +142,22 @@ def pruned_gram(
 ) -> tuple[FloatMatrix, FloatVector]:
     """X'WSWX and WSw over the off-diagonal entries of PP' of magnitude at least `threshold`."""
     n, d = X.shape
-    screened = Screened(P)
-    bracket = (threshold, float(np.nextafter(threshold, -1.0)))
-    near = screened.near(*bracket)
-    w = np.ascontiguousarray(weights)
-    uniform = bool(np.all(w == 1.0))
-    narrow, length = scaled_down(X)
+    # A bracket with nothing inside: what reaches its lower end is above its upper one.
+    survivors = Survivors(P, X, weights, (threshold, float(np.nextafter(threshold, -1.0))), kernels)
+    uniform = bool(np.all(weights == 1.0))
     nowhere = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
-    unit = max(screened.square * float(w.max(initial=0.0)), float(np.finfo(np.float64).tiny))
 
     def row_gram(rows: slice) -> tuple[slice, FloatMatrix, FloatVector]:
         product = np.zeros((rows.stop - rows.start, d))
         sums = np.zeros(n)
-        for columns, tile in screened.tiles(rows):
-            kernels.add_survivors(
-                tile,
-                near,
-                bracket,
-                screened.square,
-                columns.start - rows.start,
-                screened.P[rows],
-                screened.P[columns],
-                narrow[columns],
-                w[rows],
-                w[columns],
-                1.0 / unit,
-                product,
-                sums[rows],
-                sums[columns],
-                *nowhere,
-            )
-        left = X[rows] if uniform else X[rows] * w[rows, None]
-        return rows, np.asarray(left.T @ product) * (unit * length), sums[rows.start :]
+        for columns, tile in survivors.screened.tiles(rows):
+            survivors.add(rows, columns, tile, product, sums, nowhere)
+        left = X[rows] if uniform else X[rows] * weights[rows, None]
+        return rows, np.asarray(left.T @ product) * survivors.scale, sums[rows.start :]
 
     half = np.zeros((d, d))
     degrees = np.zeros(n)
-    for rows, part, sums in ordered_map(row_gram, screened.row_blocks()):
+    for rows, part, sums in ordered_map(row_gram, survivors.screened.row_blocks()):
         half += part
         degrees[rows.start :] += sums
     return half + half.T, degrees * weights

@@ -9,6 +9,7 @@ import numpy as np
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.kernels.compiling import compiled, compiled_in_lanes
 from adaam.engines.kernels.marking import mark_room, marked
+from adaam.engines.kernels.measuring import squared_distance
 
 STEP = 64  # columns after which a distance that is too large already is given up; a fixed number runs in vectors
 
@@ -112,15 +113,6 @@ def within_bounds(
     return n_found
 
 
-@compiled_in_lanes
-def _squared_distance(X: FloatMatrix, i: int, j: int) -> float:
-    total = 0.0
-    for k in range(X.shape[1]):
-        difference = X[i, k] - X[j, k]
-        total += difference * difference
-    return total
-
-
 @compiled
 def rank(
     X: FloatMatrix,
@@ -152,7 +144,7 @@ def rank(
             if near[q] > limit:
                 continue
             j = candidates[q]
-            value = _squared_distance(X, i, j)
+            value = squared_distance(X, i, X, j)
             place = k - 1
             if value > lengths[place] or (value == lengths[place] and j > found[place]):
                 continue
