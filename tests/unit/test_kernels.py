@@ -161,14 +161,17 @@ def test_a_bracket_that_missed_costs_a_second_pass_and_nothing_else(guess, rng, 
 @needs_numba
 @pytest.mark.parametrize("n", [1, 7, 8, 63, 64, 65, 200])
 def test_marks_are_found_wherever_they_stand(n, rng):
-    from adaam.engines.kernels.marking import mark_room, marked
+    from adaam.engines.kernels.marking import marked
 
     for share in (0.0, 0.05, 0.5, 1.0):
-        marks = np.full(mark_room(n), 1, np.uint8)  # what lies beyond the entries must not count
-        marks[:n] = rng.random(n) < share
-        places = np.empty(n + 1, np.int32)
-        n_found = marked(marks, n, 11, places)
-        np.testing.assert_array_equal(places[:n_found], 11 + np.flatnonzero(marks[:n]))
+        for start in (0, n // 3, n - 1, n):
+            marks = rng.random(n) < share
+            room = np.ones(-(-n // 64) * 64, bool)  # what lies beyond the entries must not count
+            room[:n] = marks
+            words = np.packbits(room, bitorder="little").view(np.uint64)
+            places = np.empty(n + 4, np.int32)
+            n_found = marked(words, start, n, places)
+            np.testing.assert_array_equal(places[:n_found], start + np.flatnonzero(marks[start:]))
 
 
 def test_a_cut_among_many_values_is_found_by_bins(rng, monkeypatch):

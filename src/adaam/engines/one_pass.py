@@ -12,7 +12,8 @@ import numpy as np
 from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import ordered_map
 from adaam.engines.cut import MAX_DISTINCT, MIN_ROWS, Pairs, Tally, guess_bracket
-from adaam.engines.kernels.screened import TILE_COLUMNS, Survivors
+from adaam.engines.kernels.panels import from_panels
+from adaam.engines.kernels.screened import Survivors
 from adaam.engines.protocol import kept_from
 
 
@@ -53,22 +54,22 @@ def cut_gram(
     # What is kept starts a hair below the cut, which may be the lower end itself.
     low *= 1.0 - 64 * float(np.finfo(np.float64).eps)
     survivors = Survivors(P, X, weights, (low, high), kernels)
-    narrow, w = survivors.rows, survivors.weights
+    panels, w = survivors.panels, survivors.weights
 
     def strip(rows: slice) -> tuple[Strip, float, FloatVector]:
         height = rows.stop - rows.start
-        product = np.zeros((height, d))
+        product = survivors.no_product(rows)
         sums = np.zeros(n)
-        places = np.empty((2, height * min(TILE_COLUMNS, n)), np.int32)
+        places = np.empty((2, height * survivors.screened.width), np.int32)
         values = np.empty(places.shape[1])
         above, parts = 0.0, []
-        for columns, tile in survivors.screened.tiles(rows):
-            reached, n_inside = survivors.add(rows, columns, tile, product, sums, (places[0], places[1], values))
+        for tile in survivors.screened.tiles(rows):
+            reached, n_inside = survivors.add(rows, tile, product, sums, (places[0], places[1], values))
             above += reached
             found = places[:, :n_inside]
-            parts.append(Listed(found[0].copy(), found[1] + columns.start, values[:n_inside].copy()))
+            parts.append(Listed(found[0].copy(), found[1] + tile[1].start, values[:n_inside].copy()))
         listed = Listed(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-        return Strip(rows, product.astype(narrow.dtype, copy=False), listed), above, sums[rows.start :]
+        return Strip(rows, product.astype(panels.dtype, copy=False), listed), above, sums[rows.start :]
 
     squares = np.einsum("ij,ij->i", P, P)
     above = float(diagonal[squares > high].sum())
@@ -91,9 +92,9 @@ def cut_gram(
     def part(strip: Strip) -> FloatMatrix:
         rows, product, listed = strip.rows, strip.product, strip.listed.from_magnitude(threshold)
         weighted = listed.values if uniform else listed.values * w[listed.columns]
-        kernels.add_listed(listed.rows, listed.columns, weighted, 1.0 / survivors.unit, narrow, product)
+        kernels.add_listed(listed.rows, listed.columns, weighted, 1.0 / survivors.unit, panels, product)
         left = X[rows] if uniform else X[rows] * w[rows, None]
-        return np.asarray(left.T @ product.astype(np.float64, copy=False))
+        return np.asarray(left.T @ from_panels(product, d))
 
     half = np.zeros((d, d))
     for gram in ordered_map(part, strips):

@@ -1,11 +1,9 @@
-"""How loops are compiled; the sole importer of numba."""
+"""How loops are compiled."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core import types
-from numba.extending import intrinsic
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
@@ -27,13 +25,3 @@ def _compiled(loop: Any, fastmath: set[str]) -> Any:
         return numba.njit(cache=True, **options)(loop)
     except RuntimeError:  # there is no folder to keep the result in
         return numba.njit(**options)(loop)
-
-
-@intrinsic
-def lowest_bit(_: Any, word: Any) -> Any:
-    """Place of the lowest bit that is set, one instruction of the processor; for compiled loops alone."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
-
-    return types.int64(types.uint64), code

@@ -1,34 +1,34 @@
-"""Marks, a byte each, that vector code has set on the few entries of a row that matter."""
+"""Marks, a bit each, that vector code has set on the few entries of a row that matter."""
 
 import numpy as np
 
 from adaam._typing import IntVector
-from adaam.engines.kernels.compiling import compiled, lowest_bit
+from adaam.engines.kernels.compiling import compiled
+from adaam.engines.kernels.lanes import lowest_bit, n_bits
 
-STRIDE = 64  # marks that are gathered into one word, a bit each
-# A multiplication that brings the lowest bits of eight bytes together in the highest byte.
-GATHER = np.uint64(0x0102040810204080)
-
-
-@compiled
-def mark_room(n_entries: int) -> int:
-    """Bytes for so many marks, in whole strides."""
-    return (n_entries + STRIDE - 1) // STRIDE * STRIDE
+WORD = 64
+AT_ONCE = 4  # positions written without asking how many there are: a wrong guess of a branch costs more
+ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @compiled
-def marked(marks: IntVector, n_entries: int, start: int, places: IntVector) -> int:
-    """Write `start` plus the position of each mark; 64 marks are passed over at once where there is none."""
-    n_strides = mark_room(n_entries) // STRIDE
-    marks[n_entries : n_strides * STRIDE] = 0
-    words = marks.view(np.uint64)
+def marked(words: IntVector, start: int, stop: int, places: IntVector) -> int:
+    """Write the positions from `start` to `stop` whose bit is set; there must be room for `AT_ONCE` more."""
     n_found = 0
-    for stride in range(n_strides):
-        bits = np.uint64(0)
-        for q in range(8):
-            bits |= ((words[8 * stride + q] * GATHER) >> np.uint64(56)) << np.uint64(8 * q)
+    for w in range(start // WORD, (stop + WORD - 1) // WORD):
+        bits = words[w]
+        if start > w * WORD:
+            bits &= ONES << np.uint64(start - w * WORD)
+        if stop < (w + 1) * WORD:
+            bits &= ONES >> np.uint64((w + 1) * WORD - stop)
+        n_more = n_found + n_bits(bits)
+        for q in range(AT_ONCE):
+            places[n_found + q] = w * WORD + lowest_bit(bits)
+            bits &= bits - np.uint64(1)
+        n_found += AT_ONCE
         while bits:
-            places[n_found] = start + STRIDE * stride + lowest_bit(bits)
+            places[n_found] = w * WORD + lowest_bit(bits)
             n_found += 1
             bits &= bits - np.uint64(1)
+        n_found = n_more
     return n_found

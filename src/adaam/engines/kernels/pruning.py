@@ -1,22 +1,66 @@
 """One sweep over a tile of PP', touching only what survives.
 
-Rows are indexed in place: taking a view of one costs more than what is done with it.
+Entries are made in registers and leave them as bits, two rows at a time; what survives of a row becomes a list, and the
+rows of X that a list names are added panel by panel (`kernels.panels`).
 """
+
+from typing import Any
 
 import numpy as np
 
-from adaam._typing import FloatMatrix, FloatVector, IntVector
-from adaam.engines.kernels.compiling import compiled, compiled_in_lanes
-from adaam.engines.kernels.marking import mark_room, marked
+from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam.engines.kernels.compiling import compiled
+from adaam.engines.kernels.lanes import N_LANES, add, add_product, load, nothing, number, reaching, store
+from adaam.engines.kernels.marking import AT_ONCE, marked
+from adaam.engines.kernels.panels import PANEL, WORD
 
 
 @compiled
-def _above(row: FloatVector, low: float, start: int, marks: IntVector, places: IntVector) -> int:
-    """Positions from `start` on of magnitudes >= low."""
-    entries = row[start:]
-    for j in range(len(entries)):
-        marks[j] = abs(entries[j]) >= low
-    return marked(marks, len(entries), start, places)
+def _screen(
+    rows: FloatMatrix,
+    i: int,
+    h: int,
+    columns: FloatMatrix,
+    begin: int,
+    low: float,
+    entries: FloatMatrix,
+    words: IntMatrix,
+) -> None:
+    """Entries of rows i and h against all columns from word `begin` on, and a bit for each that reaches `low`."""
+    for w in range(begin, columns.shape[1] // WORD):
+        j = w * WORD
+        a0, a1, a2, a3 = nothing(rows), nothing(rows), nothing(rows), nothing(rows)
+        b0, b1, b2, b3 = nothing(rows), nothing(rows), nothing(rows), nothing(rows)
+        for k in range(rows.shape[1]):
+            a, b = number(rows, (i, k)), number(rows, (h, k))
+            c0, c1 = load(columns, (k, j)), load(columns, (k, j + N_LANES))
+            c2, c3 = load(columns, (k, j + 2 * N_LANES)), load(columns, (k, j + 3 * N_LANES))
+            a0, a1, a2, a3 = (
+                add_product(a0, a, c0),
+                add_product(a1, a, c1),
+                add_product(a2, a, c2),
+                add_product(a3, a, c3),
+            )
+            b0, b1, b2, b3 = (
+                add_product(b0, b, c0),
+                add_product(b1, b, c1),
+                add_product(b2, b, c2),
+                add_product(b3, b, c3),
+            )
+        words[0, w] = _keep(entries, 0, j, a0, a1, a2, a3, low)
+        words[1, w] = _keep(entries, 1, j, b0, b1, b2, b3, low)
+
+
+@compiled
+def _keep(entries: FloatMatrix, row: int, j: int, e0: Any, e1: Any, e2: Any, e3: Any, low: float) -> Any:
+    """Write 64 entries, and return their bits."""
+    store(entries, (row, j), e0)
+    store(entries, (row, j + N_LANES), e1)
+    store(entries, (row, j + 2 * N_LANES), e2)
+    store(entries, (row, j + 3 * N_LANES), e3)
+    near = reaching(e0, low) | (reaching(e1, low) << np.uint64(N_LANES))
+    far = reaching(e2, low) | (reaching(e3, low) << np.uint64(N_LANES))
+    return near | (far << np.uint64(2 * N_LANES))
 
 
 @compiled
@@ -29,111 +73,125 @@ def _product(P: FloatMatrix, i: int, Q: FloatMatrix, j: int) -> float:
 
 
 @compiled
-def _add_rows(values: FloatVector, places: IntVector, n_found: int, X: FloatMatrix, out: FloatMatrix, i: int) -> None:
-    """Add value * row of each survivor to row i; eight at a time in the precision of X, their sums in that of `out`."""
-    d = X.shape[1]
-    q = 0
-    while q + 8 <= n_found:
-        a0, a1, a2, a3 = values[q], values[q + 1], values[q + 2], values[q + 3]
-        a4, a5, a6, a7 = values[q + 4], values[q + 5], values[q + 6], values[q + 7]
-        j0, j1, j2, j3 = places[q], places[q + 1], places[q + 2], places[q + 3]
-        j4, j5, j6, j7 = places[q + 4], places[q + 5], places[q + 6], places[q + 7]
-        for k in range(d):
-            near = (a0 * X[j0, k] + a1 * X[j1, k]) + (a2 * X[j2, k] + a3 * X[j3, k])
-            far = (a4 * X[j4, k] + a5 * X[j5, k]) + (a6 * X[j6, k] + a7 * X[j7, k])
-            out[i, k] += near + far
-        q += 8
-    while q + 3 <= n_found:
-        a0, a1, a2 = values[q], values[q + 1], values[q + 2]
-        j0, j1, j2 = places[q], places[q + 1], places[q + 2]
-        for k in range(d):
-            out[i, k] += (a0 * X[j0, k] + a1 * X[j1, k]) + a2 * X[j2, k]
-        q += 3
-    while q < n_found:
-        a0, j0 = values[q], places[q]
-        for k in range(d):
-            out[i, k] += a0 * X[j0, k]
-        q += 1
+def _add_rows(
+    starts: IntVector, places: IntVector, shares: FloatVector, panels: FloatMatrix, product: FloatMatrix
+) -> None:
+    """Add share * row of X to each row of the product, for those in its list; lists have even lengths.
+
+    What a tile adds to a row is summed in the precision of the panels, and added in float64.
+    """
+    for panel in range(len(panels)):
+        for i in range(len(starts) - 1):
+            q, end = starts[i], starts[i + 1]
+            a0, a1, b0, b1 = nothing(panels), nothing(panels), nothing(panels), nothing(panels)
+            while q < end:
+                a, j = number(shares, (q,)), number(places, (q,))
+                a0 = add_product(a0, a, load(panels, (panel, j)))
+                a1 = add_product(a1, a, load(panels, (panel, j + N_LANES)))
+                b, h = number(shares, (q + 1,)), number(places, (q + 1,))
+                b0 = add_product(b0, b, load(panels, (panel, h)))
+                b1 = add_product(b1, b, load(panels, (panel, h + N_LANES)))
+                q += 2
+            out = i * PANEL
+            store(product, (panel, out), add(load(product, (panel, out)), add(a0, b0)))
+            store(product, (panel, out + N_LANES), add(load(product, (panel, out + N_LANES)), add(a1, b1)))
 
 
 @compiled
 def add_survivors(
-    tile: FloatMatrix,
+    rows: FloatMatrix,
+    columns: FloatMatrix,
+    n_columns: int,
     near: tuple[float, float],
     bracket: tuple[float, float],
     square: float,
     ahead: int,
     P_rows: FloatMatrix,
     P_columns: FloatMatrix,
-    X_columns: FloatMatrix,
+    panels: FloatMatrix,
     row_weights: FloatVector,
     column_weights: FloatVector,
     scale: float,
     product: FloatMatrix,
     row_sums: FloatVector,
     column_sums: FloatVector,
-    rows: IntVector,
-    columns: IntVector,
-    values: FloatVector,
+    listed_rows: IntVector,
+    listed_columns: IntVector,
+    listed_values: FloatVector,
 ) -> tuple[float, int]:
     """Add a tile's part of SWX and Sw: entries right of the diagonal above a bracket; and list those inside it.
 
-    `tile` holds the entries in float32 and in units of `square`; nothing below near[0] can reach the bracket, what lies
-    above near[1] is above it for certain and taken as it is, and all between is computed again from its two rows. The
-    tile's first column is `ahead` of its first row. Entries times `scale` and the rows of X are at most 1, so that X
-    may come in float32.
+    `rows` and `columns` are its factors in float32, whose products are entries in units of `square`; nothing below
+    near[0] can reach the bracket, what lies above near[1] is above it for certain and taken as it is, and all between
+    is computed again from its two rows. The tile's first column is `ahead` of its first row. Entries times `scale` and
+    the rows of X in `panels` are at most 1, so that these may come in float32.
 
     Returns the multiplicity of what was added, each pair counted for both its directions, and how many entries were
-    listed in `rows`, `columns` and `values`. A bracket whose upper end is the number just below its lower one lists
-    none, and adds what reaches the lower end.
+    listed. A bracket whose upper end is the number just below its lower one lists none, and adds what reaches the lower
+    end.
     """
     inside, above = bracket
     low, sure = near
-    n_rows, n_columns = tile.shape
-    marks = np.empty(mark_room(n_columns), np.uint8)
-    places = np.empty(n_columns + 1, np.int32)
-    shares = np.empty(n_columns + 1, X_columns.dtype)
+    n_rows = len(rows)
+    entries = np.empty((2, columns.shape[1]), np.float32)
+    words = np.empty((2, columns.shape[1] // WORD), np.uint64)
+    near_places = np.empty(n_columns + AT_ONCE, np.uint32)  # numba asks signed indices whether they count from the end
+    starts = np.zeros(n_rows + 1, np.int64)
+    places = np.empty(n_rows * (n_columns + 1), np.int32)
+    shares = np.empty(n_rows * (n_columns + 1), panels.dtype)
     weight_above = 0.0
     n_inside = 0
+    n_found = 0
     for i in range(n_rows):
-        n_near = _above(tile[i], low, max(0, i + 1 - ahead), marks, places)
-        n_found = 0
+        start = max(0, i + 1 - ahead)
+        if i % 2 == 0:
+            _screen(rows, i, min(i + 1, n_rows - 1), columns, start // WORD, low, entries, words)
         total = 0.0
         reached = 0.0
-        for q in range(n_near):
-            j = places[q]
-            entry = square * tile[i, j]
-            if abs(tile[i, j]) <= sure:
+        for q in range(marked(words[i % 2], start, n_columns, near_places)):
+            j = near_places[q]
+            narrow = entries[i % 2, j]
+            entry = square * narrow
+            if abs(narrow) <= sure:
                 entry = _product(P_rows, i, P_columns, j)
                 if abs(entry) <= above:
                     if abs(entry) >= inside:
-                        rows[n_inside] = i
-                        columns[n_inside] = j
-                        values[n_inside] = entry
+                        listed_rows[n_inside] = i
+                        listed_columns[n_inside] = j
+                        listed_values[n_inside] = entry
                         n_inside += 1
                     continue
             weighted = entry * column_weights[j]
-            places[n_found] = j
+            places[n_found] = j * PANEL
             shares[n_found] = weighted * scale
             n_found += 1
             total += weighted
             reached += column_weights[j]
             column_sums[j] += entry * row_weights[i]
+        if n_found % 2:
+            places[n_found] = 0
+            shares[n_found] = 0.0
+            n_found += 1
+        starts[i + 1] = n_found
         row_sums[i] += total
         weight_above += 2.0 * row_weights[i] * reached
-        _add_rows(shares, places, n_found, X_columns, product, i)
+    _add_rows(starts, places, shares, panels, product)
     return weight_above, n_inside
 
 
 @compiled
 def add_listed(
-    rows: IntVector, columns: IntVector, values: FloatVector, scale: float, X: FloatMatrix, product: FloatMatrix
+    rows: IntVector, columns: IntVector, values: FloatVector, scale: float, panels: FloatMatrix, product: FloatMatrix
 ) -> None:
-    """Add value * scale * row of X to rows of the product, for entries in a list."""
+    """Add value * scale * row of X to rows of the product, for entries in a list; `panels` are those of all tiles."""
+    width = panels.shape[2] // PANEL
     for q in range(len(rows)):
-        i, j, value = rows[q], columns[q], product.dtype.type(values[q] * scale)
-        for k in range(X.shape[1]):
-            product[i, k] += value * X[j, k]
+        share = values[q] * scale
+        tile, j, out = columns[q] // width, columns[q] % width * PANEL, rows[q] * PANEL
+        for panel in range(panels.shape[1]):
+            for k in range(0, PANEL, N_LANES):
+                sums = add_product(load(product, (panel, out + k)), share, load(panels, (tile, panel, j + k)))
+                store(product, (panel, out + k), sums)
 
 
 @compiled
@@ -143,28 +201,11 @@ def magnitudes(P: FloatMatrix, rows: IntVector, columns: IntVector, out: FloatVe
         out[q] = abs(_product(P, rows[q], P, columns[q]))
 
 
-@compiled_in_lanes
-def _weight_above(row: FloatVector, high: float, start: int, weights: FloatVector) -> float:
-    """Weight of the columns from `start` on whose magnitude exceeds `high`."""
-    total = 0.0
-    entries, column_weights = row[start:], weights[start:]
-    for j in range(len(entries)):
-        total += column_weights[j] if abs(entries[j]) > high else 0.0
-    return total
-
-
-@compiled
-def _between(row: FloatVector, low: float, high: float, start: int, marks: IntVector, places: IntVector) -> int:
-    """Positions from `start` on of magnitudes in [low, high]: few, so that eight at a time are passed over."""
-    entries = row[start:]
-    for j in range(len(entries)):
-        marks[j] = (abs(entries[j]) >= low) & (abs(entries[j]) <= high)
-    return marked(marks, len(entries), start, places)
-
-
 @compiled
 def tally_tile(
-    tile: FloatMatrix,
+    rows: FloatMatrix,
+    columns: FloatMatrix,
+    n_columns: int,
     near: tuple[float, float],
     bracket: tuple[float, float],
     ahead: int,
@@ -177,22 +218,26 @@ def tally_tile(
 ) -> tuple[float, int]:
     """Weight of the entries above a bracket, and how many inside it were written to `values` and `counts`.
 
-    Entries of `tile` at or above near[0] may reach the bracket, those above near[1] are above it for certain; what lies
-    between is computed again from its two rows. Each pair counts for both its directions. The tile's first column is
-    `ahead` of its first row, and what is not right of the diagonal does not count.
+    The tile is that of `add_survivors`: what lies above near[1] is above the bracket for certain, and what lies between
+    is computed again from its two rows. Each pair counts for both its directions.
     """
     low, high = bracket
-    n_rows, n_columns = tile.shape
-    places = np.empty(n_columns + 1, np.int32)
-    marks = np.empty(mark_room(n_columns), np.uint8)
+    n_rows = len(rows)
+    entries = np.empty((2, columns.shape[1]), np.float32)
+    words = np.empty((2, columns.shape[1] // WORD), np.uint64)
+    places = np.empty(n_columns + AT_ONCE, np.uint32)
     above = 0.0
     n_inside = 0
     for i in range(n_rows):
-        row = tile[i]
         start = max(0, i + 1 - ahead)
-        reached = _weight_above(row, near[1], start, column_weights)
-        for q in range(_between(row, near[0], near[1], start, marks, places)):
+        if i % 2 == 0:
+            _screen(rows, i, min(i + 1, n_rows - 1), columns, start // WORD, near[0], entries, words)
+        reached = 0.0
+        for q in range(marked(words[i % 2], start, n_columns, places)):
             j = places[q]
+            if abs(entries[i % 2, j]) > near[1]:
+                reached += column_weights[j]
+                continue
             entry = abs(_product(P_rows, i, P_columns, j))
             if entry > high:
                 reached += column_weights[j]

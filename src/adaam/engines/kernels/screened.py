@@ -12,13 +12,13 @@ import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.kernels.panels import PANEL, factor_tiles, from_panels, largest, row_panels, zeros
 
-# Columns of a tile: rows of P and X that go with them stay in a core's own cache (decision 0016). Higher tiles use them
-# more often, but there must be enough of them for many threads.
+# Columns of a tile: a panel of their rows of X stays in a core's own cache (decision 0016). Higher tiles use them more
+# often, but there must be enough of them for many threads.
 TILE_COLUMNS = 384
-MAX_TILE_ROWS = 1024
+MAX_TILE_ROWS = 2048
 MANY_ROWS = 4096
-BLOCK_ENTRIES = 1 << 18  # numbers brought to float32 at a time
 
 
 class Screened:
@@ -30,24 +30,20 @@ class Screened:
         peak = largest * float(np.sqrt((np.square(self.P / largest).sum(axis=1)).max(initial=0.0))) or 1.0
         self.peak = peak
         self.square = peak * peak
+        self.width = min(TILE_COLUMNS, max(1, len(self.P)))
         self.narrow = (self.P / peak).astype(np.float32)
-        self.turned = np.ascontiguousarray(self.narrow.T)
+        self.columns = factor_tiles(self.narrow, self.width)
         # Rounding of both rows and of r products and sums, half an eps each, and room for that of the screen itself.
         self.error = (self.P.shape[1] + 16) * 2.0**-24
 
     def row_blocks(self) -> list[slice]:
         """Row blocks, the height of the tiles."""
-        return row_blocks(len(self.P), min(MAX_TILE_ROWS, max(TILE_COLUMNS, len(self.P) // 24)))
+        return row_blocks(len(self.P), min(MAX_TILE_ROWS, max(384, len(self.P) // 24)))
 
-    def tiles(self, rows: slice) -> Iterator[tuple[slice, FloatMatrix]]:
-        """Tiles from the diagonal rightwards, in float32 and in units of peak²; one buffer serves them all."""
-        n, height = len(self.P), rows.stop - rows.start
-        room = np.empty(height * min(TILE_COLUMNS, n), np.float32)
-        for start in range(rows.start, n, TILE_COLUMNS):
-            columns = slice(start, min(start + TILE_COLUMNS, n))
-            tile = room[: height * (columns.stop - start)].reshape(height, -1)
-            np.matmul(self.narrow[rows], self.turned[:, columns], out=tile)
-            yield columns, tile
+    def tiles(self, rows: slice) -> Iterator[tuple[int, slice]]:
+        """Numbers and columns of the tiles that have entries right of the diagonal."""
+        for tile in range(rows.start // self.width, len(self.columns)):
+            yield tile, slice(tile * self.width, min((tile + 1) * self.width, len(self.P)))
 
     def near(self, low: float, high: float) -> tuple[np.float32, np.float32]:
         """Bounds in the units of the tiles: below the first nothing reaches `low`, above the second all exceeds `high`.
@@ -63,28 +59,12 @@ class Screened:
         return np.float32(min(magnitude / self.peak / self.peak, 4.0) + room * self.error)
 
 
-def scaled_down(X: FloatMatrix) -> tuple[FloatMatrix, float]:
-    """Rows over their largest magnitude, and that magnitude; many rows in float32.
+class Survivors:
+    """What a pass adds to SWX and Sw: entries of PP' above a bracket, beside those inside it, which it lists.
 
-    With entries at most 1, those of many rows can be multiplied in float32, which is twice as fast: eight at a time,
+    With entries at most 1, those of many rows can be multiplied in float32, which is twice as fast: a few at a time,
     their sums in float64. Rounding errors of many rows cancel; less than 1e-9 of the result is left.
     """
-    n, d = X.shape
-    blocks = row_blocks(n, max(16, BLOCK_ENTRIES // max(1, d)))
-    largest = ordered_map(lambda rows: max(X[rows].max(), -X[rows].min()), blocks)
-    length = float(max(largest, default=0.0)) or 1.0
-    narrow = np.empty(X.shape, np.float32 if n >= MANY_ROWS else np.float64)
-
-    def fill(rows: slice) -> None:
-        np.divide(X[rows], length, out=narrow[rows], casting="same_kind")
-
-    for _ in ordered_map(fill, blocks):
-        pass
-    return narrow, length
-
-
-class Survivors:
-    """What a pass adds to SWX and Sw: entries of PP' above a bracket, beside those inside it, which it lists."""
 
     def __init__(
         self, P: FloatMatrix, X: FloatMatrix, weights: FloatVector, bracket: tuple[float, float], kernels: ModuleType
@@ -93,31 +73,39 @@ class Survivors:
         self.bracket = bracket
         self.kernels = kernels
         self.weights = np.ascontiguousarray(weights)
-        self.rows, length = scaled_down(X)
+        length = largest(X)
+        narrow = np.float32 if len(X) >= MANY_ROWS else np.float64
+        self.panels = row_panels(X, self.screened.width, length, narrow)
         self.unit = max(self.screened.square * float(weights.max(initial=0.0)), float(np.finfo(np.float64).tiny))
         self.scale = self.unit * length  # what products must be multiplied with
         self._near = self.screened.near(*bracket)
 
+    def no_product(self, rows: slice) -> FloatMatrix:
+        """Room for SWX of a row block, by panels, in which nothing has been added yet."""
+        return zeros((self.panels.shape[1], (rows.stop - rows.start) * PANEL), np.float64)
+
     def add(
         self,
         rows: slice,
-        columns: slice,
-        tile: FloatMatrix,
+        tile: tuple[int, slice],
         product: FloatMatrix,
         sums: FloatVector,
         listed: tuple[IntVector, IntVector, FloatVector],
     ) -> tuple[float, int]:
         """Add a tile; return the multiplicity of what was added, and how many entries were listed."""
         P, w = self.screened.P, self.weights
+        index, columns = tile
         above, n_listed = self.kernels.add_survivors(
-            tile,
+            self.screened.narrow[rows],
+            self.screened.columns[index],
+            columns.stop - columns.start,
             self._near,
             self.bracket,
             self.screened.square,
             columns.start - rows.start,
             P[rows],
             P[columns],
-            self.rows[columns],
+            self.panels[index],
             w[rows],
             w[columns],
             1.0 / self.unit,
@@ -148,12 +136,12 @@ def pruned_gram(
     nowhere = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
 
     def row_gram(rows: slice) -> tuple[slice, FloatMatrix, FloatVector]:
-        product = np.zeros((rows.stop - rows.start, d))
+        product = survivors.no_product(rows)
         sums = np.zeros(n)
-        for columns, tile in survivors.screened.tiles(rows):
-            survivors.add(rows, columns, tile, product, sums, nowhere)
+        for tile in survivors.screened.tiles(rows):
+            survivors.add(rows, tile, product, sums, nowhere)
         left = X[rows] if uniform else X[rows] * weights[rows, None]
-        return rows, np.asarray(left.T @ product) * survivors.scale, sums[rows.start :]
+        return rows, np.asarray(left.T @ from_panels(product, d)) * survivors.scale, sums[rows.start :]
 
     half = np.zeros((d, d))
     degrees = np.zeros(n)
@@ -170,12 +158,14 @@ def tallies(P: FloatMatrix, weights: FloatVector, low: float, high: float, kerne
     w = np.ascontiguousarray(weights)
 
     def row_tally(rows: slice) -> BlockTally:
-        room = np.empty((2, (rows.stop - rows.start) * min(TILE_COLUMNS, len(P))))
+        room = np.empty((2, (rows.stop - rows.start) * screened.width))
         above = 0.0
         parts = []
-        for columns, tile in screened.tiles(rows):
+        for tile, columns in screened.tiles(rows):
             reached, n_inside = kernels.tally_tile(
-                tile,
+                screened.narrow[rows],
+                screened.columns[tile],
+                columns.stop - columns.start,
                 near,
                 (low, high),
                 columns.start - rows.start,

@@ -8,7 +8,8 @@ import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.kernels.compiling import compiled, compiled_in_lanes
-from adaam.engines.kernels.marking import mark_room, marked
+from adaam.engines.kernels.lanes import N_LANES, load, within
+from adaam.engines.kernels.marking import AT_ONCE, WORD, marked
 from adaam.engines.kernels.measuring import squared_distance
 
 STEP = 64  # columns after which a distance that is too large already is given up; a fixed number runs in vectors
@@ -58,12 +59,16 @@ def keep_nearest(tile: FloatMatrix, members: IntVector, indices: IntMatrix, dist
 
 
 @compiled
-def _near(row: FloatVector, start: int, bound: float, bounds: FloatVector, marks: IntVector, places: IntVector) -> int:
-    """Positions from `start` on whose entry lies within the row's bound or its own."""
-    entries, limits = row[start:], bounds[start:]
-    for q in range(len(entries)):
-        marks[q] = (entries[q] <= bound) | (entries[q] <= limits[q])
-    return marked(marks, len(entries), start, places)
+def _mark_near(tile: FloatMatrix, i: int, bound: float, bounds: FloatVector, words: IntVector) -> None:
+    """Set the bits of entries of row i that lie within the row's bound or their own."""
+    n = len(bounds)
+    words[:] = 0
+    for q in range(n // N_LANES):
+        near = within(load(tile, (i, q * N_LANES)), bound, load(bounds, (q * N_LANES,)))
+        words[q * N_LANES // WORD] |= near << np.uint64(q * N_LANES % WORD)
+    for j in range(n // N_LANES * N_LANES, n):
+        if tile[i, j] <= bound or tile[i, j] <= bounds[j]:
+            words[j // WORD] |= np.uint64(1) << np.uint64(j % WORD)
 
 
 @compiled
@@ -88,14 +93,14 @@ def within_bounds(
     than the whole; the rest is added where they leave it open. Rows come as (rows, steps, columns of a step).
     """
     n_rows, n_columns = tile.shape
-    places = np.empty(n_columns + 1, np.int32)
-    marks = np.empty(mark_room(n_columns), np.uint8)
+    places = np.empty(n_columns + AT_ONCE, np.int32)
+    words = np.empty((n_columns + WORD - 1) // WORD, np.uint64)
     n_found = 0
     for i in range(n_rows):
         row = tile[i]
         bound = row_bounds[i]
-        n_near = _near(row, i + 1 if on_diagonal else 0, bound, column_bounds, marks, places)
-        for q in range(n_near):
+        _mark_near(tile, i, bound, column_bounds, words)
+        for q in range(marked(words, i + 1 if on_diagonal else 0, n_columns, places)):
             j = places[q]
             apart = row_rest[i] - column_rest[j]
             limit = max(bound, column_bounds[j])

@@ -12,16 +12,18 @@ import numpy as np
 from adaam._typing import Column, FloatMatrix, FloatVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import spread
+from adaam.engines.kernels.panels import PANEL, factor_tiles, from_panels, n_panels_of, row_panels, zeros
 from adaam.engines.kernels.screened import MAX_TILE_ROWS, TILE_COLUMNS, BlockTally
 
 
 class Strip(NamedTuple):
-    """A float32 tile of PP', its rows in the first block and its columns in another one."""
+    """A tile of PP', its rows in the first block and its columns in another one."""
 
     rows: slice
     columns: slice
     ahead: int  # places by which the first column comes after the first row; after all rows in another block
-    tile: FloatMatrix
+    tile: int
+    factor: FloatMatrix  # of the columns, in float32
 
 
 class Screens:
@@ -35,21 +37,20 @@ class Screens:
         largest = max(float(np.abs(P).max(initial=0.0)) for P in self.factors) or 1.0
         longest = max(float(np.square(P / largest).sum(axis=1).max(initial=0.0)) for P in self.factors)
         self.peak = largest * float(np.sqrt(longest)) or 1.0
-        self.narrow = (self.factors[0] / self.peak).astype(np.float32)
+        self.narrow = self._narrow(0)
         self.error = (self.factors[0].shape[1] + 16) * 2.0**-24
 
+    def _narrow(self, block: int) -> FloatMatrix:
+        return np.asarray((self.factors[block] / self.peak).astype(np.float32))
+
     def strips(self, block: int) -> Iterator[Strip]:
-        """Tiles between the first block and another one; of the first with itself, from the diagonal rightwards."""
+        """Tiles between the first block and another one; of the first with itself, those right of the diagonal."""
         n, width = len(self.factors[0]), len(self.factors[block])
-        turned = np.ascontiguousarray((self.factors[block] / self.peak).astype(np.float32).T)
-        room = np.empty(MAX_TILE_ROWS * TILE_COLUMNS, np.float32)
+        factors = factor_tiles(self._narrow(block), TILE_COLUMNS)
         for rows in row_blocks(n, MAX_TILE_ROWS):
-            height = rows.stop - rows.start
-            for start in range(rows.start if block == 0 else 0, width, TILE_COLUMNS):
-                columns = slice(start, min(start + TILE_COLUMNS, width))
-                tile = room[: height * (columns.stop - start)].reshape(height, -1)
-                np.matmul(self.narrow[rows], turned[:, columns], out=tile)
-                yield Strip(rows, columns, start - rows.start if block == 0 else n, tile)
+            for tile in range(rows.start // TILE_COLUMNS if block == 0 else 0, len(factors)):
+                columns = slice(tile * TILE_COLUMNS, min((tile + 1) * TILE_COLUMNS, width))
+                yield Strip(rows, columns, columns.start - rows.start if block == 0 else n, tile, factors[tile])
 
     def screen(self, magnitude: float, room: float) -> np.float32:
         """Bring a magnitude to the units of the tiles, moved by `room` times the error."""
@@ -78,32 +79,38 @@ def pruned_strips(
     length = max(max(float(X.max(initial=0.0)), -float(X.min(initial=0.0))) for _, X, _ in blocks) or 1.0
     heaviest = max(float(w.max(initial=0.0)) for w in weights)
     unit = max(screens.peak * screens.peak * heaviest, float(np.finfo(np.float64).tiny))
-    product = np.zeros(blocks[0][1].shape)
+    n, d = blocks[0][1].shape
+    half = np.zeros((d, d))
+    products = [
+        zeros((n_panels_of(d), (rows.stop - rows.start) * PANEL), np.float64) for rows in row_blocks(n, MAX_TILE_ROWS)
+    ]
     sums = [np.zeros(len(w)) for w in weights]
     for index in range(0 if with_own else 1, len(blocks)):
-        X: FloatMatrix = np.empty(blocks[index][1].shape, narrow)
-        np.divide(blocks[index][1], length, out=X, casting="same_kind")
-        for rows, columns, ahead, tile in screens.strips(index):
+        panels = row_panels(blocks[index][1], TILE_COLUMNS, length, narrow)
+        for rows, columns, ahead, tile, factor in screens.strips(index):
             kernels.add_survivors(
-                tile,
+                screens.narrow[rows],
+                factor,
+                columns.stop - columns.start,
                 near,
                 bracket,
                 screens.peak * screens.peak,
                 ahead,
                 screens.factors[0][rows],
                 screens.factors[index][columns],
-                X[columns],
+                panels[tile],
                 weights[0][rows],
                 weights[index][columns],
                 1.0 / unit,
-                product[rows],
+                products[rows.start // MAX_TILE_ROWS],
                 sums[0][rows],
                 sums[index][columns],
                 *nowhere,
             )
-    product *= unit * length
     own = blocks[0][1] if (weights[0] == 1.0).all() else blocks[0][1] * weights[0][:, None]
-    return np.asarray(own.T @ product), sums
+    for rows, product in zip(row_blocks(n, MAX_TILE_ROWS), products, strict=True):
+        half += own[rows].T @ from_panels(product, d)
+    return half * (unit * length), sums
 
 
 def tallied_strips(
@@ -119,9 +126,11 @@ def tallied_strips(
     weights = [np.array(spread(w, len(P))) for P, w in blocks]
     room = np.empty((2, MAX_TILE_ROWS * TILE_COLUMNS))
     for index in range(0 if with_own else 1, len(blocks)):
-        for rows, columns, ahead, tile in screens.strips(index):
+        for rows, columns, ahead, _, factor in screens.strips(index):
             above, n_inside = kernels.tally_tile(
-                tile,
+                screens.narrow[rows],
+                factor,
+                columns.stop - columns.start,
                 near,
                 (low, high),
                 ahead,

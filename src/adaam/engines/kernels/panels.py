@@ -1,0 +1,66 @@
+"""Rows laid out for compiled loops: tiles of a pass over pairs, their columns side by side as vector code reads them.
+
+Everything begins at a cache line and is filled up with zeros, which change no sum.
+"""
+
+import numpy as np
+
+from adaam._typing import FloatMatrix
+from adaam.engines.blocks import ordered_map, row_blocks
+
+WORD = 64  # entries whose marks are the bits of one word
+PANEL = 32  # columns of X whose sums stay in registers
+CACHE_LINE = 64
+BLOCK_ENTRIES = 1 << 18  # numbers moved at a time
+
+
+def zeros(shape: tuple[int, ...], dtype: type) -> FloatMatrix:
+    """Zeros that begin at a cache line: a vector of numbers that lies on two takes twice as long to read."""
+    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    room = np.zeros(n_bytes + CACHE_LINE, np.uint8)
+    begin = -room.ctypes.data % CACHE_LINE
+    return room[begin : begin + n_bytes].view(dtype).reshape(shape)
+
+
+def factor_tiles(narrow: FloatMatrix, width: int) -> FloatMatrix:
+    """Rows of a factor as columns, (tiles, rank, columns): `width` of them to a tile, in room for whole words."""
+    n, rank = narrow.shape
+    tiles = zeros((-(-n // width), rank, -(-width // WORD) * WORD), np.float32)
+    for tile, rows in zip(tiles, row_blocks(n, width), strict=True):
+        tile[:, : rows.stop - rows.start] = narrow[rows].T
+    return tiles
+
+
+def row_panels(X: FloatMatrix, width: int, length: float, dtype: type) -> FloatMatrix:
+    """Rows of X over a length, (tiles, panels, rows x columns of a panel): `width` rows to a tile."""
+    n, d = X.shape
+    n_panels = n_panels_of(d)
+    panels = zeros((-(-n // width), n_panels, width, PANEL), dtype)
+
+    def fill(tile: int) -> None:
+        rows = slice(tile * width, min((tile + 1) * width, n))
+        for panel in range(n_panels):
+            columns = slice(panel * PANEL, min((panel + 1) * PANEL, d))
+            room = panels[tile, panel, : rows.stop - rows.start, : columns.stop - columns.start]
+            np.divide(X[rows, columns], length, out=room, casting="same_kind")
+
+    for _ in ordered_map(fill, range(len(panels))):
+        pass
+    return panels.reshape(len(panels), n_panels, -1)
+
+
+def n_panels_of(d: int) -> int:
+    """Panels for so many columns."""
+    return -(-d // PANEL)
+
+
+def from_panels(product: FloatMatrix, d: int) -> FloatMatrix:
+    """Sums laid out as (panels, rows x columns of a panel), row by row and in float64."""
+    rows = product.reshape(len(product), -1, PANEL).transpose(1, 0, 2)
+    return np.asarray(rows.reshape(rows.shape[0], -1)[:, :d], np.float64)
+
+
+def largest(X: FloatMatrix) -> float:
+    """Return the largest magnitude, or 1 where all are zero."""
+    blocks = row_blocks(len(X), max(16, BLOCK_ENTRIES // max(1, X.shape[1])))
+    return float(max(ordered_map(lambda rows: max(X[rows].max(), -X[rows].min()), blocks), default=0.0)) or 1.0

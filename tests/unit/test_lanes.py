@@ -1,0 +1,92 @@
+"""Sixteen numbers in registers against NumPy, and rows laid out for them."""
+
+import numpy as np
+import pytest
+
+from adaam.engines.kernels.panels import PANEL, WORD, factor_tiles, from_panels, n_panels_of, row_panels, zeros
+
+numba = pytest.importorskip("numba")
+
+from adaam.engines.kernels.compiling import compiled  # noqa: E402
+from adaam.engines.kernels.lanes import (  # noqa: E402
+    add,
+    add_product,
+    load,
+    lowest_bit,
+    n_bits,
+    nothing,
+    number,
+    reaching,
+    store,
+    within,
+)
+
+
+@compiled
+def _sums(A, factor, B, out):
+    store(out, (0, 3), add(load(out, (0, 3)), add_product(load(A, (1, 2)), factor, load(B, (5,)))))
+    store(out, (1, 0), nothing(out))
+    return number(A, (1, 4))
+
+
+@compiled
+def _bits(A, least, limits):
+    return reaching(load(A, (1,)), least), within(load(A, (1,)), least, load(limits, (0,)))
+
+
+@compiled
+def _counts(word):
+    return lowest_bit(word), n_bits(word)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_lanes_are_those_of_numpy(dtype, rng):
+    A, B = rng.standard_normal((3, 24)).astype(dtype), rng.standard_normal(40).astype(dtype)
+    out = rng.standard_normal((2, 20))
+    expected = out.copy()
+    expected[0, 3:19] += A[1, 2:18] + 0.7 * B[5:21]
+    expected[1, :16] = 0.0
+    assert _sums(A, 0.7, B, out) == A[1, 4]
+    np.testing.assert_allclose(out, expected, atol=8 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bits_stand_for_numbers_that_reach_or_stay_within(dtype, rng):
+    for least in (-1.0, 0.0, 0.5, 9.0):
+        A, limits = rng.standard_normal(17).astype(dtype), rng.standard_normal(16).astype(dtype)
+        A[4], limits[7] = np.nan, A[8]  # what is no number reaches nothing; equal counts
+        far, near = (np.array([int(word) >> place & 1 for place in range(64)]) for word in _bits(A, least, limits))
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(far[:16], np.abs(A[1:]) >= least)
+            np.testing.assert_array_equal(near[:16], (A[1:] <= least) | (A[1:] <= limits))
+        assert not (far | near)[16:].any()
+
+
+def test_bits_of_a_word_are_found_and_counted():
+    assert _counts(np.uint64(0)) == (64, 0)
+    assert _counts(np.uint64(0b1011000)) == (3, 3)
+    assert _counts(np.uint64(1 << 63)) == (63, 1)
+
+
+@pytest.mark.parametrize(("n", "d", "width"), [(1, 1, 1), (50, 33, 20), (64, 32, 64), (7, 100, 64)])
+def test_rows_come_back_from_panels(n, d, width, rng):
+    X = rng.standard_normal((n, d))
+    panels = row_panels(X, width, 2.0, np.float32)
+    assert panels.shape == (-(-n // width), n_panels_of(d), width * PANEL)
+    rows = np.concatenate([from_panels(tile, d) for tile in panels])
+    np.testing.assert_array_equal(rows[:n], (X / 2.0).astype(np.float32))
+    assert not rows[n:].any()
+
+
+def test_columns_of_a_factor_are_filled_up_to_whole_words(rng):
+    P = rng.standard_normal((130, 3)).astype(np.float32)
+    tiles = factor_tiles(P, 70)
+    assert tiles.shape == (2, 3, 2 * WORD)
+    np.testing.assert_array_equal(tiles[0, :, :70].T, P[:70])
+    np.testing.assert_array_equal(tiles[1, :, :60].T, P[70:])
+    assert not tiles[0, :, 70:].any()
+    assert not tiles[1, :, 60:].any()
+
+
+def test_zeros_begin_at_a_cache_line():
+    assert {zeros((3, size), np.float32).ctypes.data % 64 for size in range(1, 40)} == {0}
