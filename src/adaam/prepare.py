@@ -1,7 +1,7 @@
 """Preparation of rows: unit length, centring, leading principal components."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -22,6 +22,8 @@ FULL_SPECTRUM_LIMIT = 12_000
 # Up to so many columns the scatter matrix is made for its diagonal, since it is exact far from the origin.
 SCATTER_COLUMNS = 4096
 DIAGONAL_BLOCK = 64
+# Spreads along components below this share of the largest are not trusted to rounding.
+LEAST_SPREAD = 1e-6
 
 
 class ZeroRowWarning(UserWarning):
@@ -73,6 +75,8 @@ class LinearMap:
     mean: FloatVector  # (d,)
     row_scaling: RowScaling
     column_units: FloatVector | float = 1.0  # what columns were divided by; components hold it already
+    # Sums of squares along the components of the rows they are the principal ones of, where well told apart.
+    spreads: FloatVector | None = None
 
     def then(self, coefficients: FloatMatrix) -> "LinearMap":
         """Follow this map by another of shape (m', m), folded into one."""
@@ -80,7 +84,7 @@ class LinearMap:
 
     def in_units(self, units: FloatVector) -> "LinearMap":
         """Take rows as they are, where this map takes rows whose columns were divided by units."""
-        return LinearMap(self.components / units, self.mean * units, self.row_scaling, units)
+        return LinearMap(self.components / units, self.mean * units, self.row_scaling, units, self.spreads)
 
     def apply(self, X: Tall, engine: Engine) -> Tall:
         """Map rows."""
@@ -122,7 +126,10 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
     size = total(weights, n)
     mean = engine.weighted_sum(X, weights * scale) / size
     pairs = _principal_pairs(X, scale, mean, weights, settings.keep, engine)
-    return principal_map(pairs, mean, size, (n, d), float(np.finfo(X.dtype).eps), settings)
+    prepared = principal_map(pairs, mean, size, (n, d), float(np.finfo(X.dtype).eps), settings)
+    # Of fewer rows than features, or by Lanczos steps, components are less exact than their spreads would have to be.
+    told_apart = d <= min(n, FULL_SPECTRUM_LIMIT) and pairs.values[-1] > LEAST_SPREAD * pairs.values[0]
+    return replace(prepared, spreads=pairs.values) if told_apart else prepared
 
 
 def principal_map(

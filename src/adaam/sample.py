@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from adaam._typing import Column, FloatMatrix, FloatVector, Tall
 from adaam.engines import Engine
 from adaam.engines.columns import spread, total
@@ -14,6 +16,8 @@ class Sample:
     X: Tall
     engine_weights: Column
     engine: Engine
+    # Sums of squares of the columns, where they are principal components of these very rows.
+    spreads: FloatVector | None = None
     _gram: list[FloatMatrix] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -34,5 +38,9 @@ class Sample:
     def gram(self) -> FloatMatrix:
         """X'X with copies counted, made once."""
         if not self._gram:
-            self._gram.append(self.engine.cross(self.X, self.X, self.engine_weights))
+            # Rows in float32 are less their components than those in float64.
+            if self.spreads is not None and self.X.dtype == np.float64:
+                self._gram.append(np.diag(self.spreads))
+            else:
+                self._gram.append(self.engine.cross(self.X, self.X, self.engine_weights))
         return self._gram[0]

@@ -94,6 +94,6 @@ def test_the_sampled_guess_brackets_the_cut(rng):
     weights = rng.uniform(0.5, 2.0, size=n)
     pairs = Pairs(P, weights, weights**2, tile_rows=512)
     t = 0.02 * weights.sum() ** 2
-    low, high = cut_module.guess_bracket(pairs, t)
+    low, high = cut_module.guess_bracket(P, t, weights, weights**2)
     assert low <= dense_cut(P, t, weights, weights**2) <= high
     assert exact_cut(pairs, t) == pytest.approx(dense_cut(P, t, weights, weights**2), rel=1e-13)

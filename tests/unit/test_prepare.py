@@ -7,7 +7,8 @@ from scipy.sparse import csr_array
 import oracles
 from adaam import ZeroRowWarning
 from adaam.engines import CPUEngine
-from adaam.prepare import FULL_SPECTRUM_LIMIT, Preparation, fit_preparation
+from adaam.prepare import FULL_SPECTRUM_LIMIT, PREPARATIONS, Preparation, fit_preparation
+from adaam.sample import Sample
 from strategies import clouds
 
 ENGINE = CPUEngine()
@@ -106,3 +107,21 @@ def test_equal_rows_are_refused(row_scaling):
     X = np.full((6, 3), 0.1) * (np.arange(1, 7)[:, None] if row_scaling == "unit" else 1.0)
     with pytest.raises(ValueError, match="equal after preparation"):
         prepared(X, row_scaling=row_scaling)
+
+
+@pytest.mark.parametrize("name", ["unit", "linear", "center", "standard"])
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_the_gram_matrix_of_principal_components_is_known_beforehand(name, form, rng):
+    X = rng.standard_normal((60, 7)) * np.arange(1, 8) + 3.0
+    weights = rng.integers(1, 4, size=60).astype(float)
+    prepared = fit_preparation(form(X), weights, PREPARATIONS[name], ENGINE)
+    sample = Sample(prepared.apply(form(X), ENGINE), weights, ENGINE, prepared.spreads)
+    made = ENGINE.cross(sample.X, sample.X, weights)
+    np.testing.assert_allclose(sample.gram(), made, atol=1e-12 * made.max())
+    assert np.count_nonzero(sample.gram()) == len(made)  # not made from the rows
+
+
+def test_weakly_determined_components_have_their_gram_matrix_made(rng):
+    X = rng.standard_normal((60, 3)) * [1.0, 1e-4, 1.0]
+    assert fit_preparation(X, 1.0, PREPARATIONS["center"], ENGINE).spreads is None
+    assert fit_preparation(rng.standard_normal((5, 9)), 1.0, PREPARATIONS["center"], ENGINE).spreads is None

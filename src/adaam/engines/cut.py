@@ -6,12 +6,12 @@ from types import ModuleType
 
 import numpy as np
 
-from adaam._typing import FloatMatrix, FloatVector, IntVector
+from adaam._typing import FloatMatrix, FloatVector
 from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.bracket import guess_bracket
 from adaam.engines.kernels import screened
 from adaam.engines.tiles import upper_tiles
 
-MAX_SAMPLED = 1 << 22  # pairs looked at to guess the first bracket, at most
 MIN_ROWS = 256  # fewer rows have so few pairs that all of them are kept
 MAX_DISTINCT = 1 << 22  # distinct magnitudes a pass may keep; a fuller bracket is narrowed by bins first
 N_BINS = 1 << 12
@@ -99,7 +99,9 @@ def exact_cut(pairs: Pairs, t: float) -> float:
     # |p_i . p_j| never exceeds the largest |p|², but for rounding, which the room above it covers.
     room = (64 + pairs.P.shape[1]) * float(np.finfo(pairs.P.dtype).eps)
     floor, ceiling = 0.0, float(pairs.squares().max()) * (1.0 + room)
-    low, high = guess_bracket(pairs, t) if len(pairs.P) > MIN_ROWS else (floor, ceiling)
+    low, high = (
+        guess_bracket(pairs.P, t, pairs.weights, pairs.diagonal) if len(pairs.P) > MIN_ROWS else (floor, ceiling)
+    )
     while True:
         kept = count_values(pairs, low, high)
         tally = count_bins(pairs, low, high) if kept is None else kept
@@ -172,40 +174,3 @@ def count_bins(pairs: Pairs, low: float, high: float) -> Tally:
 
     parts = list(tallies(pairs, low, tally))
     return Tally(sum(part.above for part in parts), edges, np.sum([part.counts for part in parts], axis=0))
-
-
-def guess_bracket(pairs: Pairs, t: float) -> tuple[float, float]:
-    """Bracket the cut from sampled pairs and the whole diagonal, four standard errors either way."""
-    n = len(pairs.P)
-    rng = np.random.default_rng(0)  # the guess affects speed alone, so its seed is nobody's business
-    n_sampled = min(MAX_SAMPLED, n * n // 512 + 4096)
-    row = rng.integers(n, size=n_sampled)
-    column = (row + rng.integers(1, n, size=n_sampled)) % n
-
-    def magnitudes(part: slice) -> FloatVector:
-        if pairs.kernels is not None:
-            found = np.empty(part.stop - part.start)
-            pairs.kernels.magnitudes(pairs.P, row[part], column[part], found)
-            return found
-        return np.asarray(np.abs(np.einsum("ij,ij->i", pairs.P[row[part]], pairs.P[column[part]])))
-
-    values = np.concatenate([*ordered_map(magnitudes, row_blocks(n_sampled, 1 << 16)), pairs.squares()])
-    shares = pairs.weights[row] * pairs.weights[column]
-    total = pairs.off_diagonal_weight()
-    counts = np.concatenate([shares * (total / shares.sum()), pairs.diagonal])
-    slack = 4.0 * total * np.sqrt(max(t / total, 1.0 / n_sampled) / n_sampled)
-    # Only the largest are put in order, unless they weigh so little that the cut lies below them.
-    n_top = min(len(values), int(2.0 * len(values) * (t + slack) / total) + 64)
-    order = _largest(values, n_top)
-    if counts[order].sum() < t + slack:
-        order = _largest(values, len(values))
-    reached = np.cumsum(counts[order])
-    first, last = np.searchsorted(reached, [t - slack, t + slack])
-    bracket = values[order[np.clip([last, first], 0, len(order) - 1)]]
-    return float(bracket[0]), float(bracket[1])
-
-
-def _largest(values: FloatVector, n_top: int) -> IntVector:
-    """Positions of the largest values, largest first."""
-    top = np.arange(len(values)) if n_top == len(values) else np.argpartition(values, -n_top)[-n_top:]
-    return np.asarray(top[np.argsort(values[top])[::-1]])

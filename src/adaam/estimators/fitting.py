@@ -61,7 +61,7 @@ def prepared_sample(
     elif not isinstance(weights, float) and (weights == 0).any():
         raise ValueError("sample_weight holds zeros, which would leave nodes of the given graph without a row.")
     prepared = fit_preparation(rows, weights, preparation, engine)
-    return prepared, Sample(prepared.apply(rows, engine), weights, engine)
+    return prepared, Sample(prepared.apply(rows, engine), weights, engine, prepared.spreads)
 
 
 class Neighbors:

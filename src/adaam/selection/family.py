@@ -88,7 +88,7 @@ def fitted_candidates(
                 raise
             continue
         found = True
-        sample = Sample(prepared.apply(X, engine), weights, engine)
+        sample = Sample(prepared.apply(X, engine), weights, engine, prepared.spreads)
         widths = [candidate.width for candidate in wanted if candidate.preparation == name]
         yield from _of_one_preparation(name, widths, prepared, sample, n_clusters)
 

@@ -30,6 +30,7 @@ SPLIT_COLUMNS = 32  # columns of largest variance, by which the tree splits
 MAX_NEIGHBORS = 256  # past it lists are too long to be kept by insertion
 TILE_ROWS = 512
 MANY_ROWS = 1 << 15  # from here on near clusters are searched in place of all rows
+RECALL_BLOCK = 1024  # others looked at together
 RECALL_ROWS = 200  # rows whose neighbours are looked for among all others, to measure what was missed
 STEP = 64  # columns that are measured together, as the kernels have it
 MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
@@ -317,13 +318,26 @@ def _recall(narrow: NarrowRows, order: IntVector, indices: IntMatrix) -> float:
     """Share of true neighbours among those found, by a look at all others from some rows."""
     n, k = indices.shape
     some = np.linspace(0, n - 1, min(n, RECALL_ROWS)).astype(np.intp)
-    tile = narrow.squares - 2.0 * (narrow.rows[some] @ narrow.rows.T) + narrow.squares[some, None]
-    tile[np.arange(len(some)), some] = np.inf
-    limits = np.partition(tile, k - 1, axis=1)[:, k - 1] + 2.0 * narrow.error
     place = np.empty(n, np.intp)
     place[order] = np.arange(n)
-    found = np.take_along_axis(tile, place[indices[order[some]]], axis=1)
-    return float((found <= limits[:, None]).mean())
+    found = place[indices[order[some]]]
+
+    def look(rows: slice) -> tuple[FloatMatrix, FloatMatrix]:
+        """Shortest squared distances to a block of rows, but for |x|²; and those to neighbours found in it."""
+        tile = narrow.rows[some] @ narrow.rows[rows].T
+        tile *= np.float32(-2.0)
+        tile += narrow.squares[rows]
+        own = (some >= rows.start) & (some < rows.stop)
+        tile[own, some[own] - rows.start] = np.inf
+        here = (found >= rows.start) & (found < rows.stop)
+        reached = np.take_along_axis(tile, np.where(here, found - rows.start, 0), axis=1)
+        shortest = np.partition(tile, k - 1, axis=1)[:, :k] if tile.shape[1] > k else tile
+        return shortest, np.where(here, reached, np.float32(np.inf))
+
+    looked = list(ordered_map(look, row_blocks(n, RECALL_BLOCK)))
+    limits = np.partition(np.concatenate([shortest for shortest, _ in looked], axis=1), k - 1, axis=1)[:, k - 1]
+    lengths = np.min([reached for _, reached in looked], axis=0)
+    return float((lengths <= limits[:, None] + 2.0 * narrow.error).mean())
 
 
 def _ranked(
