@@ -51,13 +51,23 @@ def eigh(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
 
     Up to moderate sizes on one thread: a second one gains little, waits in a spin on a busy machine (ten times slower
     there), and would make the bits depend on the number of threads. Divide and conquer takes half the time of LAPACK's
-    default when all pairs are wanted. A diagonal matrix, such as the Gram matrix of principal components, needs none.
+    default when all pairs are wanted. Features that are zero throughout, and principal components, are coupled to no
+    other: each has a pair of its own, and LAPACK need not see it.
     """
     if len(A) < 2:  # LAPACK refuses nothing at all, and SciPy 1.13 asks it for too little room for a single number
         return np.diagonal(A).astype(np.float64), np.eye(len(A))
-    if not (A - np.diag(np.diagonal(A))).any():
-        order = np.argsort(np.diagonal(A), kind="stable")
-        return np.diagonal(A)[order].astype(np.float64), np.eye(len(A))[:, order]
+    coupled = np.flatnonzero(np.count_nonzero(A, axis=0) > (np.diagonal(A) != 0))
+    if len(coupled) == len(A):
+        return _solved(A)
+    values, vectors = np.diagonal(A).astype(np.float64), np.eye(len(A))
+    if len(coupled):
+        within = np.ix_(coupled, coupled)
+        values[coupled], vectors[within] = _solved(A[within])
+    order = np.argsort(values, kind="stable")
+    return values[order], vectors[:, order]
+
+
+def _solved(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
     if len(A) > ONE_THREAD_SIZE:
         values, vectors = linalg.eigh(A, driver="evd")
     else:

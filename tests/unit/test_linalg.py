@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import eigh
 
+from adaam import linalg
 from adaam.linalg import (
     left_vector_map,
     range_eigenpairs,
@@ -135,3 +136,16 @@ def test_a_well_conditioned_matrix_is_whitened_without_its_eigenpairs(rng):
     X = rng.standard_normal((50, 6))
     W = whitening_of_range(X.T @ X, 50, never)
     np.testing.assert_allclose(W.T @ X.T @ X @ W, np.eye(6), atol=1e-13)
+
+
+@pytest.mark.parametrize("apart", [[], [0], [1, 4], [0, 1, 2, 3, 4, 5]])
+def test_rows_that_are_coupled_to_no_other_have_pairs_of_their_own(apart, rng):
+    A = rng.standard_normal((6, 6))
+    A = A + A.T
+    A[apart] = 0.0
+    A[:, apart] = 0.0
+    A[apart, apart] = np.arange(len(apart)) - 1.0
+    values, vectors = linalg.eigh(A)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(A), atol=1e-12)
+    np.testing.assert_allclose(vectors @ np.diag(values) @ vectors.T, A, atol=1e-12)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(6), atol=1e-12)

@@ -125,3 +125,23 @@ def test_weakly_determined_components_have_their_gram_matrix_made(rng):
     X = rng.standard_normal((60, 3)) * [1.0, 1e-4, 1.0]
     assert fit_preparation(X, 1.0, PREPARATIONS["center"], ENGINE).spreads is None
     assert fit_preparation(rng.standard_normal((5, 9)), 1.0, PREPARATIONS["center"], ENGINE).spreads is None
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_columns_of_zeros_change_no_scatter_matrix(dtype, rng):
+    X = rng.integers(-2, 3, size=(50, 9)).astype(dtype)
+    X[:, [0, 4]] = 0.0
+    X[::2, 7], X[1::2, 7] = 1.0, -1.0  # of mean zero, and not of zeros
+    scale, weights = rng.uniform(0.5, 2.0, size=50), rng.uniform(0.5, 2.0, size=50)
+    for mean in (X.mean(axis=0, dtype=np.float64), np.zeros(9)):
+        Z = X * scale[:, None] - mean
+        found = ENGINE.scatter(X, scale, mean, weights)
+        np.testing.assert_allclose(found, Z.T @ (weights[:, None] * Z), atol=1e-12)
+
+
+def test_columns_of_zeros_are_told_from_those_of_mean_zero(rng):
+    X = rng.standard_normal((40, 5))
+    X[:, 2] = 0.0
+    mean = np.where(np.arange(5) == 2, 0.0, 1.0)
+    np.testing.assert_array_equal(ENGINE._used_columns(X, mean), [0, 1, 3, 4])
+    np.testing.assert_array_equal(ENGINE._used_columns(X, np.zeros(5)), np.arange(5))

@@ -31,6 +31,9 @@ BYTES_PER_TILE_ENTRY = 32
 # Row blocks of this size are short enough for their temporaries to be reused by the allocator, and to stay in cache.
 BLOCK_BYTES = 1 << 22
 
+# Below this share of columns that are zero in all rows, none are left out.
+FEW_ZEROS = 1 / 32
+
 # Sums of squares between these have lost nothing.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-280, 1e280
 
@@ -113,21 +116,29 @@ class CPUEngine:
 
     def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
+        d = X.shape[1]
+        used = np.arange(d) if issparse(X) else self._used_columns(X, mean)
 
         def part(rows: slice) -> FloatMatrix:
             root = np.sqrt(beside(weights, rows))
             if issparse(X):
                 block = X[rows].astype(np.float64).multiply(beside(scale, rows) * root).tocsr()
                 return np.asarray((block.T @ block).toarray())
-            block = _float64(X[rows]) * beside(scale, rows)
-            block -= mean
+            block = _float64(X[rows] if len(used) == d else X[rows][:, used]) * beside(scale, rows)
+            block -= mean[used]
             if not isinstance(weights, float) or weights != 1.0:
                 block *= root
             return np.asarray(block.T @ block)
 
         sums = np.asarray(sum(ordered_map(part, self._blocks(X))))
-        # Sparse rows are not centred, which would fill them; the mean leaves the sum instead.
-        return sums - total(weights, X.shape[0]) * np.outer(mean, mean) if issparse(X) else sums
+        if issparse(X):
+            # Sparse rows are not centred, which would fill them; the mean leaves the sum instead.
+            return sums - total(weights, X.shape[0]) * np.outer(mean, mean)
+        if len(used) == d:
+            return sums
+        whole = np.zeros((d, d))
+        whole[np.ix_(used, used)] = sums
+        return whole
 
     def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
         """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
@@ -265,6 +276,15 @@ class CPUEngine:
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
         """Index of the nearest centre of each row, the first one on a tie."""
         return np.asarray(pairwise_distances_argmin(Z, centers))
+
+    def _used_columns(self, X: Tall, mean: FloatVector) -> IntVector:
+        """Columns that are not zero in all rows, as far as leaving the others out is worth it."""
+        candidates = np.flatnonzero(mean == 0.0)
+        every = np.arange(X.shape[1])
+        if len(candidates) < FEW_ZEROS * X.shape[1]:
+            return every
+        zero = not any(ordered_map(lambda rows: bool(X[rows][:, candidates].any()), self._blocks(X)))
+        return np.delete(every, candidates) if zero else every
 
     def _kernels(self, n_rows: int) -> ModuleType | None:
         return compiled_kernels(self.kernels, n_rows)
