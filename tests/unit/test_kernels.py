@@ -238,7 +238,7 @@ def test_leading_columns_never_overstate_a_distance(rng):
     for n_leading in (64, 128, 150):
         leading = neighbors.Leading(narrow, n_leading)
         assert (leading.left @ leading.right.T <= exact + narrow.error).all()
-    assert np.abs(narrow.squared_distances(np.arange(120)) - exact).max() <= narrow.error
+    assert np.abs(narrow.squared_distances(np.arange(120), np.arange(120)) - exact).max() <= narrow.error
 
 
 @needs_numba

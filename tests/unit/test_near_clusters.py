@@ -18,6 +18,7 @@ def small_clusters(monkeypatch):
     monkeypatch.setattr(neighbors, "CLUSTER_ROWS", 20)
     monkeypatch.setattr(neighbors, "TILE_ROWS", 48)
     monkeypatch.setattr(neighbors, "LEAF_ROWS", 32)
+    monkeypatch.setattr(neighbors, "AROUND_ROWS", 32)
 
 
 def cloud(n=600, d=12, seed=0):
@@ -41,7 +42,7 @@ def recall(X, indices):
 @given(st.integers(0, 10**6), st.integers(200, 500), st.integers(1, 6))
 def test_enough_true_neighbours_are_found_and_none_is_made_up(seed, n, k):
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"MANY_ROWS": 200, "CLUSTER_ROWS": 20, "LEAF_ROWS": 32, "RECALL_ROWS": 500}.items():
+        for name, value in {"MANY_ROWS": 200, "CLUSTER_ROWS": 20, "AROUND_ROWS": 32, "RECALL_ROWS": 500}.items():
             patch.setattr(neighbors, name, value)
         X = cloud(n, 6, seed)
         indices, distances = search(X, k)
@@ -125,3 +126,14 @@ def test_the_engine_passes_its_recall_on(monkeypatch):
     assert (near > plain * (1 + 1e-9)).mean() > 0.1
     with pytest.raises(ValueError, match="recall=2"):
         resolve_engine(CPUEngine(recall=2.0))
+
+
+def test_a_look_around_a_cluster_has_enough_rows_and_all_of_its_own():
+    X = cloud(300, 4).astype(np.float32)
+    X[:40] += 1e4  # far from all others, in clusters of their own
+    found = near_clusters.near_clusters(X, neighbors._leaves(X, 20))
+    for n_rows in (1, 30, 300):
+        for block, rows in enumerate(found.slices()):
+            places = found.around(block, n_rows)
+            assert len(set(places)) == len(places) >= n_rows
+            assert set(range(rows.start, rows.stop)) <= set(places)

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from scipy.sparse import csr_array
 
-from adaam._typing import FloatMatrix, IntVector
+from adaam._typing import FloatMatrix, IntMatrix, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
 
 CLUSTER_ROWS = 140  # rows of a cluster, about
@@ -51,10 +51,21 @@ class NearClusters:
     order: IntVector  # row at each place
     starts: IntVector  # place at which each cluster begins, and the end
     near: list[IntVector]  # of each cluster: near ones from itself on, ascending
+    nearest: IntMatrix  # of each cluster: those searched from it, itself first and then by distance
 
     def slices(self) -> list[slice]:
         """Return the places of each cluster."""
         return [slice(int(a), int(b)) for a, b in zip(self.starts[:-1], self.starts[1:], strict=True)]
+
+    def around(self, block: int, n_rows: int) -> IntVector:
+        """Places of the rows of a cluster and of the nearest others, so many at least."""
+        nearest = self.nearest[block]
+        counts = self.starts[nearest + 1] - self.starts[nearest]
+        enough = nearest[: int(np.searchsorted(np.cumsum(counts), n_rows)) + 1]
+        places = np.concatenate([np.arange(self.starts[a], self.starts[a + 1]) for a in enough])
+        # Small clusters may have small ones alone around them; any rows will do then.
+        found = places if len(places) >= n_rows else np.union1d(places, np.arange(min(n_rows, len(self.order))))
+        return found.astype(np.int32)
 
     def columns(self, block: int, most_rows: int) -> Iterator[slice]:
         """Yield the cluster itself, then near ones after it, neighbouring ones together."""
@@ -85,9 +96,11 @@ def near_clusters(rows: FloatMatrix, leaves: list[IntVector]) -> NearClusters:
     labels = _nearest(rows, centers)
     kept, labels = np.unique(labels, return_inverse=True)
     starts = np.concatenate([[0], np.cumsum(np.bincount(labels))])
-    probed = _probed(centers[kept])
-    near = [np.flatnonzero(row[a:]) + a for a, row in enumerate(probed)]
-    return NearClusters(np.argsort(labels, kind="stable"), starts, near)
+    nearest = _nearest_centers(centers[kept])
+    asked = np.zeros((len(kept), len(kept)), bool)
+    np.put_along_axis(asked, nearest, True, axis=1)
+    near = [np.flatnonzero(row[a:]) + a for a, row in enumerate(asked | asked.T)]
+    return NearClusters(np.argsort(labels, kind="stable"), starts, near, nearest)
 
 
 def _nearest(rows: FloatMatrix, centers: FloatMatrix) -> IntVector:
@@ -100,12 +113,12 @@ def _nearest(rows: FloatMatrix, centers: FloatMatrix) -> IntVector:
     return np.concatenate(list(ordered_map(nearest, row_blocks(len(rows), BLOCK_ROWS))))
 
 
-def _probed(centers: FloatMatrix) -> FloatMatrix:
-    """Whether a cluster is searched from another, as a square of truths."""
+def _nearest_centers(centers: FloatMatrix) -> IntMatrix:
+    """For each cluster those that are searched from it, itself first and then by distance."""
     squares = np.square(centers).sum(axis=1)
     distances = squares[:, None] + squares - 2.0 * centers @ centers.T
-    np.fill_diagonal(distances, -1.0)
+    np.fill_diagonal(distances, -np.inf)
     n_probed = min(len(centers), max(2, round(PROBED_SHARE * len(centers))))
-    asked = np.zeros(distances.shape, bool)
-    np.put_along_axis(asked, np.argpartition(distances, n_probed - 1, axis=1)[:, :n_probed], True, axis=1)
-    return asked | asked.T
+    nearest = np.argpartition(distances, n_probed - 1, axis=1)[:, :n_probed]
+    order = np.argsort(np.take_along_axis(distances, nearest, axis=1), axis=1)
+    return np.asarray(np.take_along_axis(nearest, order, axis=1))

@@ -1,30 +1,31 @@
 """Nearest neighbours by compiled kernels: a good guess of them bounds their distances, one pass proves it.
 
-The guess comes from the leaves of two trees. The pass then looks at all pairs in a few
-columns of large variance. What is left of each row beyond them enters by its length alone: |x - y| is never less than
-the difference of the lengths. So a pair that is too far in these columns is too far, and only the few others are
-measured in all.
+The guess comes from the leaves of two trees, or from the clusters around a row's own. The pass then looks at all pairs
+in a few columns of large variance. What is left of each row beyond them enters by its length alone: |x - y| is never
+less than the difference of the lengths. So a pair that is too far in these columns is too far, and only the few others
+are measured in all.
 
 Of many rows the pass looks at pairs of near clusters alone. How many neighbours that finds is measured on some rows;
 where they are too few, the pass goes over all pairs after all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from types import ModuleType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.kernels.near_clusters import CLUSTER_ROWS, AllPairs, Layout, near_clusters
+from adaam.engines.kernels.near_clusters import CLUSTER_ROWS, AllPairs, Layout, NearClusters, near_clusters
 
 SMALLEST, LARGEST = 1e-140, 1e140  # entries whose squares neither vanish nor overflow
 BLOCK_BYTES = 1 << 22
 N_TREES = 2  # each turned another way
 LEAF_ROWS = 1024  # rows of a leaf, at most
+AROUND_ROWS = 640  # rows around a cluster that are looked at, at least
 FRAME_ROWS = 1024  # rows that tell the frame of all
 SPLIT_COLUMNS = 32  # columns of largest variance, by which the tree splits
 MAX_NEIGHBORS = 256  # past it lists are too long to be kept by insertion
@@ -44,6 +45,11 @@ class Pairs(NamedTuple):
     row: IntVector
     column: IntVector
     value: FloatVector
+
+
+# Rows, and others among which those near them are looked for; a look has each row in one group.
+Group: TypeAlias = tuple[IntVector, IntVector]
+Look: TypeAlias = list[Group]
 
 
 class Frame(NamedTuple):
@@ -107,13 +113,14 @@ class NarrowRows:
         # Rounding of d products and sums whose terms add up to at most 4, half an eps each, and of the rows themselves.
         self.error = 4.0 * (d + 32) * 2.0**-24
 
-    def squared_distances(self, members: IntVector) -> FloatMatrix:
-        """Squared distances among some rows, wrong by at most `error`."""
-        rows, squares = self.rows[members], self.squares[members]
-        tile = rows @ rows.T
+    def squared_distances(self, some: IntVector, others: IntVector) -> FloatMatrix:
+        """Squared distances of some rows from others, wrong by at most `error`."""
+        rows = self.rows[some]
+        # A product of rows with themselves takes half the time.
+        tile = rows @ (rows if some is others else self.rows[others]).T
         tile *= np.float32(-2.0)
-        tile += squares
-        tile += squares[:, None]
+        tile += self.squares[others]
+        tile += self.squares[some, None]
         return np.asarray(tile)
 
     def reorder(self, order: IntVector) -> None:
@@ -170,7 +177,9 @@ def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType, recall: float) -
         order = clusters.order
         narrow.reorder(order)
         layouts.insert(0, clusters)
-    guessed = _guessed(narrow, k, kernels)
+        guessed = _guessed(narrow, [_around(clusters, k)], k, kernels)
+    else:
+        guessed = _guessed(narrow, _trees(narrow, k), k, kernels)
     bounds = guessed[1][:, -1] + np.float32(2.0 * narrow.error)
     leading = Leading(narrow, leading_columns(narrow, bounds))
     found: tuple[IntMatrix, FloatMatrix] | None = None
@@ -185,22 +194,36 @@ def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType, recall: float) -
     return found
 
 
-def _guessed(narrow: NarrowRows, k: int, kernels: ModuleType) -> tuple[IntMatrix, FloatMatrix]:
+def _guessed(narrow: NarrowRows, looks: Iterable[Look], k: int, kernels: ModuleType) -> tuple[IntMatrix, FloatMatrix]:
     """Lists of k others of each row, near it, with their squared distances in float32, ascending."""
     n = len(narrow)
     indices = np.full((n, k), -1, np.int32)
     distances = np.full((n, k), np.inf, np.float32)
 
-    def within_leaf(members: IntVector) -> None:
-        kernels.keep_nearest(narrow.squared_distances(members), members, indices, distances)
+    def keep(group: Group) -> None:
+        kernels.keep_nearest(narrow.squared_distances(*group), *group, indices, distances)
 
+    for look in looks:
+        for _ in ordered_map(keep, look):
+            pass
+    return indices, distances
+
+
+def _trees(narrow: NarrowRows, k: int) -> Iterator[Look]:
+    """Look within the leaves of trees."""
     rng = np.random.default_rng(0)  # the guess affects speed alone, so its seed is nobody's business
     head = narrow.rows[:, :SPLIT_COLUMNS]
     for tree in range(N_TREES):
         turned = head if tree == 0 else head @ _rotation(rng, head.shape[1])
-        for _ in ordered_map(within_leaf, _leaves(turned, max(LEAF_ROWS, 4 * k))):
-            pass
-    return indices, distances
+        yield [(leaf, leaf) for leaf in _leaves(turned, max(LEAF_ROWS, 4 * k))]
+
+
+def _around(clusters: NearClusters, k: int) -> Look:
+    """Look around each cluster."""
+    return [
+        (np.arange(rows.start, rows.stop, dtype=np.int32), clusters.around(block, max(AROUND_ROWS, 4 * k)))
+        for block, rows in enumerate(clusters.slices())
+    ]
 
 
 def _rotation(rng: np.random.Generator, size: int) -> FloatMatrix:

@@ -48,14 +48,16 @@ def _rest(
 
 
 @compiled
-def keep_nearest(tile: FloatMatrix, members: IntVector, indices: IntMatrix, distances: FloatMatrix) -> None:
-    """Nearest others of each member within a leaf, from its squared distances, into the lists of the members."""
-    for i in range(len(members)):
-        own_indices, own_distances = indices[members[i]], distances[members[i]]
-        row = tile[i]
-        for j in range(len(members)):
-            if row[j] < own_distances[-1] and j != i:
-                _insert(own_indices, own_distances, members[j], row[j])
+def keep_nearest(
+    tile: FloatMatrix, rows: IntVector, others: IntVector, indices: IntMatrix, distances: FloatMatrix
+) -> None:
+    """Nearest of the others, from their squared distances to some rows, into the lists of these."""
+    for i in range(len(rows)):
+        own_indices, own_distances = indices[rows[i]], distances[rows[i]]
+        entries = tile[i]
+        for j in range(len(others)):
+            if entries[j] < own_distances[-1] and others[j] != rows[i]:
+                _insert(own_indices, own_distances, others[j], entries[j])
 
 
 @compiled
