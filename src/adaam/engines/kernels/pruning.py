@@ -195,6 +195,13 @@ def add_listed(
 
 
 @compiled
+def magnitudes(P: FloatMatrix, rows: IntVector, columns: IntVector, out: FloatVector) -> None:
+    """Magnitudes of chosen entries of PP'."""
+    for q in range(len(rows)):
+        out[q] = abs(_product(P, rows[q], P, columns[q]))
+
+
+@compiled
 def tally_tile(
     rows: FloatMatrix,
     columns: FloatMatrix,
