@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 from adaam._checks import check_word
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines.cluster import cut, dealt, equal_rows, half, kmeans, lazy, nearest, neighborhoods, pruned
+from adaam.engines.cluster import cut, dealt, equal_rows, half, kmeans, lazy, nearest, neighborhoods, one_pass, pruned
 from adaam.engines.cluster.columns import ClusterColumn
 from adaam.engines.cluster.dealt import Groups
 from adaam.engines.cluster.kmeans import ClusterSums
@@ -254,7 +254,11 @@ class DaskEngine:
         self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column
     ) -> tuple[float, FloatMatrix, Column]:
         """Return the cut for t entries, and the Gram matrix and row sums of what it keeps."""
-        return two_passes(self, P, t, X, weights, diagonal)
+        factor = self.asarray(P)
+        rows = factor if X is P else beside(factor, X)
+        given = (weights, diagonal, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
+        found = one_pass.cut_gram(factor, t, rows, *given)
+        return two_passes(self, factor, t, rows, weights, diagonal) if found is None else found
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` runs by inertia; independent of the order of rows."""

@@ -18,6 +18,7 @@ from adaam.engines.kernels.neighbors import (
     common_frame,
     leading_columns,
 )
+from adaam.engines.kernels.strips import unwritable
 
 
 class Near(NamedTuple):
@@ -56,7 +57,7 @@ def near_blocks(
         row, column = np.empty((2, 2 * TILE_ROWS**2), np.int32)
         near, value = np.empty(2 * TILE_ROWS**2, np.float32), np.empty(2 * TILE_ROWS**2)
         room = np.empty(TILE_ROWS**2, np.float32)
-        measured = tuple(_unwritable(array) for array in (blocks[0], X, bounds[0], bound))
+        measured = tuple(unwritable(array) for array in (blocks[0], X, bounds[0], bound))
         for rows in row_blocks(len(own), TILE_ROWS):
             for columns in row_blocks(len(X), TILE_ROWS):
                 height, width = rows.stop - rows.start, columns.stop - columns.start
@@ -80,13 +81,6 @@ def near_blocks(
                 n_kept = kernels.measure_pairs(*measured, n_near, row, column, value)
                 found.append(Near(row[:n_kept].copy(), column[:n_kept].copy(), value[:n_kept].copy()))
         yield _apart(found, len(own))
-
-
-def _unwritable(array: FloatMatrix) -> FloatMatrix:
-    """View that cannot be written to, as of blocks that came over a network: numba compiles for one kind alone."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def _apart(found: list[Near], n_rows: int) -> tuple[Near, Near]:

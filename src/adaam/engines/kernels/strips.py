@@ -8,8 +8,9 @@ from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from adaam._typing import Column, FloatMatrix, FloatVector
+from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import spread
 from adaam.engines.kernels.screened import MAX_TILE_ROWS, TILE_COLUMNS, BlockTally
@@ -56,35 +57,67 @@ class Screens:
         return np.float32(min(magnitude / self.peak / self.peak, 4.0) + room * self.error)
 
 
-def pruned_strips(
-    threshold: float,
-    blocks: Sequence[tuple[FloatMatrix, FloatMatrix, Column]],
+class Listed(NamedTuple):
+    """Entries inside a bracket, between the first block and another one; rows and columns within their blocks."""
+
+    rows: IntVector
+    columns: IntVector
+    values: FloatVector
+
+    def from_magnitude(self, threshold: float) -> "Listed":
+        """Those of magnitude at least `threshold`."""
+        kept = np.abs(self.values) >= threshold
+        return Listed(self.rows[kept], self.columns[kept], self.values[kept])
+
+
+class Survivors(NamedTuple):
+    """What a pass adds for entries above a bracket, and the entries inside it."""
+
+    product: FloatMatrix  # SWX for the rows of the first block
+    scale: float  # of the product: what it must be multiplied with
+    sums: list[FloatVector]  # Sw of each block
+    above: float  # multiplicity of what was added
+    listed: list[Listed]  # for each block
+
+
+Block = tuple[FloatMatrix, FloatMatrix, Column]  # P, X and weights of the same rows
+
+
+def surviving_strips(
+    bracket: tuple[float, float],
+    blocks: Sequence[Block],
     with_own: bool,
     narrow: type,
     kernels: ModuleType,
-) -> tuple[FloatMatrix, list[FloatVector]]:
-    """Half of X'WSWX and the sums Sw of each block, from the entries of PP' between the first block and all others.
+    most_listed: int = 0,
+) -> Survivors | None:
+    """Pass over the entries of PP' between the first block and all others; those within it count `with_own`.
 
-    Blocks are P, X and weights of the same rows. Entries of magnitude at least `threshold` count; those within the
-    first block do `with_own`. Rows of X are multiplied in the precision `narrow`, sums are in float64.
+    Entries above the bracket are added, those inside are listed; None where these are more than `most_listed`. A
+    bracket whose upper end is the number just below its lower one has nothing inside. Rows of X are multiplied in the
+    precision `narrow`, sums are in float64.
     """
     screens = Screens([P for P, _, _ in blocks])
-    bracket = (threshold, float(np.nextafter(threshold, -1.0)))
-    # Entries far above the threshold come from the tiles, unless rows are so few that rounding does not cancel.
-    sure = screens.screen(threshold, 1.0) if narrow is np.float32 else np.float32(np.inf)
-    near = (screens.screen(threshold, -1.0), sure)
-    nowhere = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+    # Entries far above the bracket come from the tiles, unless rows are so few that rounding does not cancel.
+    sure = screens.screen(bracket[1], 1.0) if narrow is np.float32 else np.float32(np.inf)
+    near = (screens.screen(bracket[0], -1.0), sure)
+    most = MAX_TILE_ROWS * TILE_COLUMNS if bracket[0] <= bracket[1] else 0
+    places, values = np.empty((2, most), np.int32), np.empty(most)
     weights = [np.array(spread(w, len(P))) for P, _, w in blocks]
     length = max(max(float(X.max(initial=0.0)), -float(X.min(initial=0.0))) for _, X, _ in blocks) or 1.0
     heaviest = max(float(w.max(initial=0.0)) for w in weights)
     unit = max(screens.peak * screens.peak * heaviest, float(np.finfo(np.float64).tiny))
     product = np.zeros(blocks[0][1].shape)
     sums = [np.zeros(len(w)) for w in weights]
+    nothing = Listed(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+    listed = [nothing] * len(blocks)
+    above, n_listed = 0.0, 0
     for index in range(0 if with_own else 1, len(blocks)):
         X: FloatMatrix = np.empty(blocks[index][1].shape, narrow)
         np.divide(blocks[index][1], length, out=X, casting="same_kind")
+        parts = [nothing]
         for rows, columns, ahead, tile in screens.strips(index):
-            kernels.add_survivors(
+            reached, n_inside = kernels.add_survivors(
                 tile,
                 near,
                 bracket,
@@ -99,11 +132,62 @@ def pruned_strips(
                 product[rows],
                 sums[0][rows],
                 sums[index][columns],
-                *nowhere,
+                places[0],
+                places[1],
+                values,
             )
-    product *= unit * length
+            above += reached
+            n_listed += n_inside
+            if n_listed > most_listed:
+                return None
+            if n_inside:
+                row, column = places[:, :n_inside] + np.array([[rows.start], [columns.start]], np.int32)
+                parts.append(Listed(row, column, values[:n_inside].copy()))
+        listed[index] = Listed(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    return Survivors(product, unit * length, sums, above, listed)
+
+
+def completed(
+    found: Survivors, threshold: float, blocks: Sequence[Block], kernels: ModuleType | None
+) -> tuple[FloatMatrix, list[FloatVector]]:
+    """Half of X'WSWX and the sums Sw of each block, with the listed entries of magnitude at least `threshold`.
+
+    Where this process has no compiled kernels, SciPy adds them.
+    """
+    product = np.multiply(found.product, found.scale, dtype=np.float64)
+    sums = [part.copy() for part in found.sums]
+    weights = [spread(w, len(P)) for P, _, w in blocks]
+    for index, listed in enumerate(found.listed):
+        row, column, values = listed.from_magnitude(threshold)
+        if len(values) == 0:
+            continue
+        weighted = values * weights[index][column]
+        X = blocks[index][1]
+        if kernels is None:
+            product += csr_array((weighted, (row, column)), shape=(len(product), len(X))) @ X
+        else:
+            kernels.add_listed(row, column, weighted, 1.0, unwritable(X), product)
+        sums[0] += np.bincount(row, weighted, len(sums[0]))
+        sums[index] += np.bincount(column, values * weights[0][row], len(sums[index]))
     own = blocks[0][1] if (weights[0] == 1.0).all() else blocks[0][1] * weights[0][:, None]
     return np.asarray(own.T @ product), sums
+
+
+def pruned_strips(
+    threshold: float, blocks: Sequence[Block], with_own: bool, narrow: type, kernels: ModuleType
+) -> tuple[FloatMatrix, list[FloatVector]]:
+    """Half of X'WSWX and the sums Sw of each block, from entries of magnitude at least `threshold`."""
+    bracket = (threshold, float(np.nextafter(threshold, -1.0)))
+    found = surviving_strips(bracket, blocks, with_own, narrow, kernels)
+    assert found is not None
+    return completed(found, threshold, blocks, kernels)
+
+
+def unwritable(array: FloatMatrix) -> FloatMatrix:
+    """View that cannot be written to, as of blocks that came over a network: numba compiles for one kind alone."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def tallied_strips(
