@@ -42,12 +42,15 @@ class Workers:
         with self._clear_errors():
             return self.client.submit(on_one_thread, work, *given, key=key, pure=False)
 
-    def share(self, name: str, value: Any) -> Future:
-        """Send a value once, for many tasks; like any result it can be had again when a worker is lost."""
+    def share(self, name: str, value: Any, work: Callable[..., Any] | None = None, *given: Any) -> Future:
+        """Send a value once, for many tasks, as it is or as `work` makes it.
+
+        Like any result it can be had again when a worker is lost.
+        """
         import dask
 
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}):
-            return self.call(name, as_it_is, value)
+            return self.call(name, as_it_is if work is None else work, value, *given)
 
     def fetch(self, futures: Sequence[Future]) -> list[Any]:
         """Bring small results here."""
