@@ -14,7 +14,9 @@ from adaam.engines import ClusterError, DaskEngine, kernels
 from adaam.engines.cluster import one_pass
 from adaam.engines.cluster.candidates import Found, best, both_ways, own_table
 from adaam.engines.cluster.guess import sampled
+from adaam.engines.cluster.nearest import frame_of
 from adaam.engines.cluster.pruned import pruned_part
+from adaam.engines.cluster.rows import block_lengths
 from adaam.engines.cluster.tallies import counted_bins, counted_values
 from adaam.engines.cluster.task_kernels import TaskKernels, task_kernels
 from adaam.engines.kernels import block_neighbors, strips
@@ -219,7 +221,7 @@ def test_too_many_values_are_left_to_bins(rng, monkeypatch):
 
 
 def assert_near(blocks, bounds, chosen, k=3):
-    found = list(both_ways(blocks, bounds, k, chosen))
+    found = list(both_ways(blocks, bounds, k, frame_of(blocks[0], [block_lengths(X) for X in blocks]), chosen))
     assert len(found) == len(blocks) - 1
     for X, bound, (mine, yours) in zip(blocks[1:], bounds[1:], found, strict=True):
         assert_within(mine, blocks[0], X, bounds[0])
@@ -254,7 +256,7 @@ def test_copies_are_near_at_distance_zero_and_rows_without_bounds_find_all(chose
     assert_near([X, X[::-1].copy()], [np.zeros(60), np.zeros(60)], chosen)
     assert_near([np.full((5, 2), 7.0), np.full((8, 2), 7.0)], [np.zeros(5), np.zeros(8)], chosen)
     free = np.full(60, np.inf)
-    (mine, _), *_ = both_ways([X, X[:2].copy()], [free, np.ones(2)], 2, chosen)
+    (mine, _), *_ = both_ways([X, X[:2].copy()], [free, np.ones(2)], 2, frame_of(X, [block_lengths(X)]), chosen)
     assert len(mine[0]) == 120
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from adaam._typing import Column, FloatMatrix
 from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks
 from adaam.engines.cluster.cut import FEW_PAIRS, n_entries
-from adaam.engines.cluster.guess import guessed_bracket, planned_guess
+from adaam.engines.cluster.guess import Guess, guessed_bracket, planned_guess
 from adaam.engines.cluster.pairs import PairTask, all_pairs
 from adaam.engines.cluster.pruned import Block, PrunedPairs
 from adaam.engines.cluster.rows import ClusterRows
@@ -57,13 +57,12 @@ def cut_gram(
     kernels: TaskKernels,
 ) -> tuple[float, FloatMatrix, ClusterColumn] | None:
     """Cut for t entries, X'WSWX and WSw; None where two passes are called for, or the guess of the bracket missed."""
-    if kernels.choice == "numpy" or not P.dtype == X.dtype == np.float64 or len(P) ** 2 <= FEW_PAIRS:
+    if kernels.choice == "numpy" or not P.dtype == X.dtype == np.float64:
         return None
-    pairs = PrunedPairs(P, X, weights, task_bytes)
+    pairs, workers = PrunedPairs(P, X, weights, task_bytes), P.workers
     guess = planned_guess(P.shape, t, n_entries(pairs.weights, len(P)))
-    if LISTED_BYTES * guess.room * t > LISTED_SHARE * X.nbytes:
+    if not is_short(guess, len(P), t, X.nbytes):
         return None
-    workers = P.workers
     own = on_blocks(diagonal, P.sizes, workers)
     bracket = guessed_bracket(P, guess, pairs.weights, own, kernels)
     counts: list[Future] = []
@@ -84,6 +83,11 @@ def cut_gram(
     gram, degrees = pairs.added(parts)
     found, half = workers.fetch([cut, gram])
     return None if found is None else (found, half + half.T, degrees)
+
+
+def is_short(guess: Guess, n_rows: int, t: float, rows_bytes: float) -> bool:
+    """Whether the list of entries inside a bracket takes little memory beside the rows, which are not very few."""
+    return n_rows**2 > FEW_PAIRS and LISTED_BYTES * guess.room * t <= LISTED_SHARE * rows_bytes
 
 
 def passed_part(

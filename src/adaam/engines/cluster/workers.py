@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from inspect import signature
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from adaam.engines.cluster.threads import on_one_thread
 from adaam.progress import LOGGER, ChangingLine
 
 Future: TypeAlias = Any
+TURNS = 3  # tasks of a pass for each thread, of which one runs: sums wait for the slowest, others go on meanwhile
 CHECK_SECONDS = 5.0  # between two looks at whether there are workers at all
 
 
@@ -26,12 +27,16 @@ class ClusterError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workers:
-    """A Dask client, how many tasks of a pass it may have under way, and whether a line shows how far it is."""
+    """A Dask client, how many tasks of a pass it may have under way, and whether a line shows how far it is.
+
+    What is told of the cluster's size is what it was when first asked: each question goes to the scheduler and back.
+    """
 
     client: Any
     in_flight: int
     patience: float
     progress: bool
+    _told: dict[str, float] = field(default_factory=dict, repr=False)
 
     def call(self, name: str, work: Callable[..., Any], *given: Any) -> Future:
         """Run `work` on a worker, on one thread; futures among what is given, in lists too, stand for their values.
@@ -87,7 +92,9 @@ class Workers:
 
     def n_threads(self) -> int:
         """Threads of all workers."""
-        return max(1, int(sum(self.client.nthreads().values())))
+        if "threads" not in self._told:
+            self._told["threads"] = max(1, int(sum(self.client.nthreads().values())))
+        return int(self._told["threads"])
 
     def n_workers(self) -> int:
         """Workers there are."""
@@ -95,8 +102,10 @@ class Workers:
 
     def worker_bytes(self) -> float:
         """Memory limit of the smallest worker; infinity where none is set."""
-        limits = [worker["memory_limit"] or np.inf for worker in self._known().values()]
-        return float(min(limits, default=np.inf))
+        if "bytes" not in self._told:
+            limits = [worker["memory_limit"] or np.inf for worker in self._known().values()]
+            self._told["bytes"] = float(min(limits, default=np.inf))
+        return self._told["bytes"]
 
     def blocks_of(self, array: Any) -> list[Future]:
         """Compute the row blocks of a Dask array that has all columns in one chunk."""
@@ -199,7 +208,7 @@ def connected(client: Any, in_flight: int | None, patience: float, progress: boo
                 "Client; client = Client() for workers on this machine, or Client(address) for a cluster."
             ) from error
     workers = Workers(client, 0, patience, progress)
-    return Workers(client, in_flight or 2 * workers.n_threads() + 2, patience, progress)
+    return Workers(client, in_flight or TURNS * workers.n_threads() + 2, patience, progress, workers._told)
 
 
 def is_dask(X: Any) -> bool:

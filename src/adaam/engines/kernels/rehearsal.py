@@ -19,7 +19,7 @@ import numpy as np
 
 from adaam.engines.kernels import compiled_kernels
 from adaam.engines.kernels.block_neighbors import near_blocks
-from adaam.engines.kernels.neighbors import nearest_others
+from adaam.engines.kernels.neighbors import common_frame, nearest_others
 from adaam.engines.kernels.strips import completed, surviving_strips, tallied_strips
 
 _COMPILING = Lock()
@@ -42,7 +42,7 @@ def _rehearsed(narrow: type) -> ModuleType:
         completed(found, 0.75, [(X, X, 1.0), (X, X, 1.0)], kernels)
         list(tallied_strips(0.5, 1.0, [(X, 1.0), (X, 1.0)], True, kernels))
         nearest_others(X, 2, kernels, 1.0)
-        list(near_blocks([X, X], [np.ones(40), np.ones(40)], kernels))
+        list(near_blocks([X, X], [np.ones(40), np.ones(40)], common_frame(X), kernels))
         best = np.zeros((40, 1), np.int64)
         kernels.keep_best(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1), best, best, np.ones((40, 1)))
         kernels.magnitudes(X, np.zeros(1, np.int64), np.ones(1, np.int64), np.empty(1))

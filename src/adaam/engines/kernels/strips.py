@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import spread
+from adaam.engines.kernels.kept import KEPT
 from adaam.engines.kernels.screened import MAX_TILE_ROWS, TILE_COLUMNS, BlockTally
 
 
@@ -104,7 +105,8 @@ def surviving_strips(
     most = MAX_TILE_ROWS * TILE_COLUMNS if bracket[0] <= bracket[1] else 0
     places, values = np.empty((2, most), np.int32), np.empty(most)
     weights = [np.array(spread(w, len(P))) for P, _, w in blocks]
-    length = max(max(float(X.max(initial=0.0)), -float(X.min(initial=0.0))) for _, X, _ in blocks) or 1.0
+    used = range(0 if with_own else 1, len(blocks))
+    length = max((largest_entry(blocks[index][1]) for index in used), default=1.0)
     heaviest = max(float(w.max(initial=0.0)) for w in weights)
     unit = max(screens.peak * screens.peak * heaviest, float(np.finfo(np.float64).tiny))
     product = np.zeros(blocks[0][1].shape)
@@ -112,9 +114,9 @@ def surviving_strips(
     nothing = Listed(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
     listed = [nothing] * len(blocks)
     above, n_listed = 0.0, 0
-    for index in range(0 if with_own else 1, len(blocks)):
-        X: FloatMatrix = np.empty(blocks[index][1].shape, narrow)
-        np.divide(blocks[index][1], length, out=X, casting="same_kind")
+    for index in used:
+        X = scaled_rows(blocks[index][1], narrow)
+        scale = largest_entry(blocks[index][1]) / length / unit
         parts = [nothing]
         for rows, columns, ahead, tile in screens.strips(index):
             reached, n_inside = kernels.add_survivors(
@@ -128,7 +130,7 @@ def surviving_strips(
                 X[columns],
                 weights[0][rows],
                 weights[index][columns],
-                1.0 / unit,
+                scale,
                 product[rows],
                 sums[0][rows],
                 sums[index][columns],
@@ -145,6 +147,22 @@ def surviving_strips(
                 parts.append(Listed(row, column, values[:n_inside].copy()))
         listed[index] = Listed(*(np.concatenate(part) for part in zip(*parts, strict=True)))
     return Survivors(product, unit * length, sums, above, listed)
+
+
+def largest_entry(X: FloatMatrix) -> float:
+    """Largest magnitude in a block, 1 where all are zero."""
+    return KEPT.made(X, "largest", lambda: max(float(X.max(initial=0.0)), -float(X.min(initial=0.0))) or 1.0, 8)
+
+
+def scaled_rows(X: FloatMatrix, narrow: type) -> FloatMatrix:
+    """Rows of a block over their largest magnitude, in the precision that they are multiplied in."""
+
+    def make() -> FloatMatrix:
+        rows: FloatMatrix = np.empty(X.shape, narrow)
+        np.divide(X, largest_entry(X), out=rows, casting="same_kind")
+        return rows
+
+    return KEPT.made(X, ("scaled", narrow), make, X.size * np.dtype(narrow).itemsize)
 
 
 def completed(
