@@ -213,7 +213,7 @@ def test_all_of_mnist_within_small_workers_with_one_killed_at_a_random_moment(cl
     store = zarr.create_array(str(tmp_path / "mnist.zarr"), shape=X.shape, chunks=(5000, 784), dtype="uint8")
     store[:] = X.astype(np.uint8)
     rows = da.from_zarr(str(tmp_path / "mnist.zarr"))
-    moment = int(np.random.default_rng().integers(100, 1500))
+    moment = int(np.random.default_rng().integers(100, 950))
     print(f"a worker is killed after {moment} tasks")  # noqa: T201
     seen = when("any", moment, lambda: kill_one(client))
     model = AdaAM(10, engine="dask", pairs="all").fit(rows)

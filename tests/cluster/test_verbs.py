@@ -1,5 +1,8 @@
 """Every verb on a cluster against the dense formulas: the contract that all engines are held to."""
 
+import time
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -92,6 +95,31 @@ def test_each_pair_of_blocks_is_met_once(n_blocks, group, growing):
             met += [frozenset((task.own, other)) for other in task.others] + [frozenset((task.own,))] * task.with_own
             assert len(task.others) <= group
     assert sorted(map(sorted, met)) == sorted([i, j][i == j :] for i in range(n_blocks) for j in range(i, n_blocks))
+
+
+@pytest.mark.parametrize("in_flight", [1, 3, 20])
+def test_tasks_of_a_pass_come_in_order_and_few_at_a_time(client, in_flight):
+    from adaam.engines.cluster.workers import AT_ONCE, connected
+
+    workers = connected(client, in_flight, 60.0, False)
+    submitted, most = [], min(in_flight, AT_ONCE * workers.n_threads())
+
+    def submit(i):
+        # The first takes longest: others are submitted meanwhile, as many as may wait for it.
+        submitted.append(workers.call("turn", slow, i, 0.5 if i == 0 else 0.0))
+        assert sum(not future.done() for future in submitted) <= most
+        return submitted[-1]
+
+    taken = []
+    for future in workers.in_turn("turns", (partial(submit, i) for i in range(25)), 25):
+        taken.append(workers.fetch([future])[0])
+        assert len(submitted) - len(taken) < max(in_flight, 1)
+    assert taken == list(range(25))
+
+
+def slow(number, seconds):
+    time.sleep(seconds)
+    return number
 
 
 def with_sum(block, column, number):

@@ -17,7 +17,8 @@ from adaam.engines.cluster.threads import on_one_thread
 from adaam.progress import LOGGER, ChangingLine
 
 Future: TypeAlias = Any
-TURNS = 3  # tasks of a pass for each thread, of which one runs: sums wait for the slowest, others go on meanwhile
+AT_ONCE = 2  # tasks of a pass under way for each thread: one runs, and what the next one needs is fetched
+TURNS = 3  # with those that are done and wait for a slower one before them, in whose order they are added up
 CHECK_SECONDS = 5.0  # between two looks at whether there are workers at all
 
 
@@ -64,7 +65,11 @@ class Workers:
             return list(self.client.gather(list(futures)))
 
     def in_turn(self, name: str, submissions: Iterable[Callable[[], Future]], total: int) -> Iterator[Future]:
-        """Submit tasks one after the other and yield each when done, in order, a bounded number being under way."""
+        """Submit tasks one after the other and yield each when done, in order, a bounded number being under way.
+
+        Two for each thread are under way, so that the next one goes to whichever worker is done first; some more may be
+        done and wait for one before them.
+        """
         line = ChangingLine(sys.stderr) if self.progress else None
         waiting: deque[Future] = deque()
         done = 0
@@ -83,8 +88,11 @@ class Workers:
 
         for submit in submissions:
             waiting.append(submit())
-            if len(waiting) >= self.in_flight:
+            while len(waiting) >= self.in_flight or (waiting and waiting[0].done()):
                 yield finished()
+            while len(under_way := [future for future in waiting if not future.done()]) >= AT_ONCE * self.n_threads():
+                with self._clear_errors():
+                    self._wait(under_way, "FIRST_COMPLETED")
         while waiting:
             yield finished()
         if line is not None:
@@ -141,14 +149,14 @@ class Workers:
 
         return isinstance(error, CancelledError | CommClosedError) or self.client.status != "running"
 
-    def _wait(self, futures: Sequence[Future]) -> None:
+    def _wait(self, futures: Sequence[Future], until: str = "ALL_COMPLETED") -> None:
         """Wait for tasks, but not for ever where no worker is left to run them."""
         from distributed import wait
 
         idle_since: float | None = None
         while True:
             try:
-                wait(list(futures), timeout=CHECK_SECONDS)
+                wait(list(futures), timeout=CHECK_SECONDS, return_when=until)
             except TimeoutError:
                 stopped = self._stopped()
                 if stopped is None:

@@ -184,7 +184,7 @@ def completed(
         if kernels is None:
             product += csr_array((weighted, (row, column)), shape=(len(product), len(X))) @ X
         else:
-            kernels.add_listed(row, column, weighted, 1.0, unwritable(X), product)
+            kernels.add_listed(row, column, weighted, 1.0, unwritable(np.ascontiguousarray(X)), product)
         sums[0] += np.bincount(row, weighted, len(sums[0]))
         sums[index] += np.bincount(column, values * weights[0][row], len(sums[index]))
     own = blocks[0][1] if (weights[0] == 1.0).all() else blocks[0][1] * weights[0][:, None]
