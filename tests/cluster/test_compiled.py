@@ -8,6 +8,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from adaam import AdaAM, AdaAMClustering, RowBlocks
 from adaam.engines import ClusterError, CPUEngine, DaskEngine
+from adaam.engines.cluster.workers import Workers
+from adaam.engines.protocol import two_passes
 from contracts import test_engines as contract
 
 pytest.importorskip("distributed", reason="Dask's distributed is not installed")
@@ -61,6 +63,54 @@ def test_the_cut_of_many_rows_is_that_of_the_cpu_engine(monkeypatch):
                 t = np.floor(share * np.broadcast_to(held, 1500).sum() ** 2)
                 expected = CPUEngine().cut(P, t, held, held**2)
                 assert engine.cut(engine.asarray(P), t, held, held**2) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """Names of the tasks that were submitted."""
+    names, original = [], Workers.call
+
+    def call(self, name, *given):
+        names.append(name)
+        return original(self, name, *given)
+
+    monkeypatch.setattr(Workers, "call", call)
+    return names
+
+
+@pytest.mark.parametrize("room", [None, 1e-9, 0.9])
+@pytest.mark.parametrize("block_rows", [400, 1500])
+def test_cut_and_gram_come_from_one_pass_and_a_bracket_that_missed_costs_two_more(
+    monkeypatch, called, room, block_rows
+):
+    from adaam.engines.cluster import one_pass
+
+    planned = one_pass.planned_guess
+    if room is not None:
+        monkeypatch.setattr(one_pass, "planned_guess", lambda *given: planned(*given)._replace(room=room))
+    monkeypatch.setattr(one_pass, "LISTED_SHARE", 1e3)
+    P, X, weights = contract.factor(1500, 4), contract.cloud(1500, 6), contract.multiset(1500)
+    engine = DaskEngine(block_rows=block_rows, kernels="numba")
+    for held, diagonal in ((1.0, 1.0), (1.0, 0.0), (weights, weights**2)):
+        called.clear()
+        t = np.floor(0.05 * np.broadcast_to(held, 1500).sum() ** 2)
+        cut, gram, degrees = engine.cut_gram(engine.asarray(P), t, engine.asarray(X), held, diagonal)
+        assert ("cut-squares" in called) == (room == 1e-9)
+        expected = two_passes(CPUEngine(kernels="numpy"), P, t, X, held, diagonal)
+        assert cut == pytest.approx(expected[0], rel=1e-12)
+        np.testing.assert_allclose(gram, expected[1], atol=1e-9 * np.abs(expected[1]).max())
+        np.testing.assert_allclose(np.asarray(degrees), expected[2], atol=1e-9 * np.abs(expected[2]).max())
+
+
+def test_a_pass_that_would_list_more_than_the_rows_take_is_not_begun(monkeypatch, called):
+    from adaam.engines.cluster import one_pass
+
+    monkeypatch.setattr(one_pass, "LISTED_SHARE", 1e-9)
+    P = contract.factor(1500, 4)
+    engine = DaskEngine(block_rows=400, kernels="numba")
+    rows = engine.asarray(P)
+    engine.cut_gram(rows, 1e5, rows, 1.0, 1.0)
+    assert "cut-gram" not in called
 
 
 @pytest.fixture

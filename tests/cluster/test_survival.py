@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -80,6 +81,15 @@ def test_a_worker_killed_in_any_phase_changes_nothing(client, digits, expected, 
     assert len(seen) >= PHASES[phase], "the phase was reached"
     assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-9
     np.testing.assert_array_equal(found.labels_, expected.labels_)
+
+
+@pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed")
+@pytest.mark.parametrize("phase", ["cut-guess", "cut-bracket", "cut-gram", "cut-count", "cut-values", "cut"])
+def test_a_worker_killed_while_cut_and_gram_are_found_together_changes_nothing(client, digits, expected, when, phase):
+    seen = when(phase, 2, lambda: kill_one(client))
+    found = AdaAM(10, engine=DaskEngine(block_rows=300, kernels="numba")).fit(digits)
+    assert len(seen) >= 2
+    assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-9
 
 
 @pytest.mark.parametrize("phase", ["deal-blocks", "row-blocks"])
@@ -203,7 +213,7 @@ def test_all_of_mnist_within_small_workers_with_one_killed_at_a_random_moment(cl
     store = zarr.create_array(str(tmp_path / "mnist.zarr"), shape=X.shape, chunks=(5000, 784), dtype="uint8")
     store[:] = X.astype(np.uint8)
     rows = da.from_zarr(str(tmp_path / "mnist.zarr"))
-    moment = int(np.random.default_rng().integers(100, 1500))
+    moment = int(np.random.default_rng().integers(100, 950))
     print(f"a worker is killed after {moment} tasks")  # noqa: T201
     seen = when("any", moment, lambda: kill_one(client))
     model = AdaAM(10, engine="dask", pairs="all").fit(rows)

@@ -1,7 +1,11 @@
 """Every verb on a cluster against the dense formulas: the contract that all engines are held to."""
 
+import time
+from functools import partial
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from adaam.engines import CPUEngine, DaskEngine
 from contracts import test_engines as contract
@@ -71,18 +75,70 @@ def test_pieces_of_rows_are_sent_one_by_one_where_there_is_much_to_send(monkeypa
     np.testing.assert_array_equal(engine.to_host(weights), 2.0)
 
 
+@pytest.mark.parametrize("task_bytes", [1, 60_000, 1 << 28])
+def test_a_graph_meets_all_rows_whether_or_not_a_task_can_hold_them(task_bytes):
+    rng = np.random.default_rng(0)
+    X, H = contract.cloud(150), csr_array(rng.random((150, 150)) * (rng.random((150, 150)) < 0.1))
+    engine = DaskEngine(block_rows=31, task_bytes=task_bytes)
+    np.testing.assert_allclose(engine.sparse_gram(H, engine.asarray(X)), X.T @ H @ X, atol=1e-10)
+
+
 @pytest.mark.parametrize("n_blocks", range(1, 13))
 @pytest.mark.parametrize("group", [1, 2, 5])
-@pytest.mark.parametrize("doubling", [False, True])
-def test_each_pair_of_blocks_is_met_once(n_blocks, group, doubling):
+@pytest.mark.parametrize("growing", [False, True])
+def test_each_pair_of_blocks_is_met_once(n_blocks, group, growing):
     from adaam.engines.cluster.pairs import pair_tasks
 
     met = []
-    for tasks in pair_tasks(n_blocks, group, doubling=doubling):
+    for tasks in pair_tasks(n_blocks, group, growing=growing):
         for task in tasks:
             met += [frozenset((task.own, other)) for other in task.others] + [frozenset((task.own,))] * task.with_own
             assert len(task.others) <= group
     assert sorted(map(sorted, met)) == sorted([i, j][i == j :] for i in range(n_blocks) for j in range(i, n_blocks))
+
+
+@pytest.mark.parametrize("in_flight", [1, 3, 20])
+def test_tasks_of_a_pass_come_in_order_and_few_at_a_time(client, in_flight):
+    from adaam.engines.cluster.workers import AT_ONCE, connected
+
+    workers = connected(client, in_flight, 60.0, False)
+    submitted, most = [], min(in_flight, AT_ONCE * workers.n_threads())
+
+    def submit(i):
+        # The first takes longest: others are submitted meanwhile, as many as may wait for it.
+        submitted.append(workers.call("turn", slow, i, 0.5 if i == 0 else 0.0))
+        assert sum(not future.done() for future in submitted) <= most
+        return submitted[-1]
+
+    taken = []
+    for future in workers.in_turn("turns", (partial(submit, i) for i in range(25)), 25):
+        taken.append(workers.fetch([future])[0])
+        assert len(submitted) - len(taken) < max(in_flight, 1)
+    assert taken == list(range(25))
+
+
+def slow(number, seconds):
+    time.sleep(seconds)
+    return number
+
+
+def with_sum(block, column, number):
+    return block.sum(axis=1) + column + number
+
+
+def test_lengths_of_rows_are_measured_once(monkeypatch):
+    from adaam.engines.cluster.workers import Workers
+
+    names = []
+    original = Workers.call
+    monkeypatch.setattr(Workers, "call", lambda self, name, *given: names.append(name) or original(self, name, *given))
+    engine = DaskEngine(block_rows=40)
+    wide, short = (engine.asarray(contract.cloud(150, d)) for d in (100, 5))
+    for rows, d in ((wide, 100), (short, 5)):
+        names.clear()
+        np.testing.assert_allclose(engine.row_norms(rows), np.linalg.norm(contract.cloud(150, d), axis=1))
+        engine.scatter(rows, 1.0 / engine.row_norms(rows), np.zeros(d), 1.0)
+        assert names.count("norms") == (4 if rows is wide else 0)
 
 
 def test_columns_are_made_by_their_formulas(monkeypatch):
@@ -106,6 +162,10 @@ def test_columns_are_made_by_their_formulas(monkeypatch):
     np.testing.assert_array_equal(np.asarray(both), both[np.arange(150)])
     assert (both < 0).any()
     assert (twice - column).max() == 298.0
+    names.clear()
+    found = rows.workers.fetch(rows.each("sums", with_sum, both, 1.0))
+    assert names == ["sums"] * 4, "a task that needs the numbers works the formula out"
+    np.testing.assert_allclose(np.concatenate(found), contract.cloud(150).sum(axis=1) + np.asarray(both) + 1.0)
     long = column
     for _ in range(3 * MAX_STEPS):
         long = long + 1.0

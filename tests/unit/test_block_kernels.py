@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaam.engines import ClusterError, DaskEngine, kernels
+from adaam.engines.cluster import one_pass
 from adaam.engines.cluster.candidates import Found, best, both_ways, own_table
 from adaam.engines.cluster.guess import sampled
+from adaam.engines.cluster.nearest import frame_of
 from adaam.engines.cluster.pruned import pruned_part
+from adaam.engines.cluster.rows import block_lengths
 from adaam.engines.cluster.tallies import counted_bins, counted_values
 from adaam.engines.cluster.task_kernels import TaskKernels, task_kernels
 from adaam.engines.kernels import block_neighbors, strips
@@ -173,6 +176,42 @@ def test_entries_are_counted_as_the_dense_matrix_has_them(chosen, sizes, uniform
 
 
 @needs_numba
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize("diagonal", [0.0, 1.0])
+def test_one_pass_gives_the_counts_and_the_sums_of_two(sizes, uniform, diagonal, rng):
+    chosen, bracket = TaskKernels("numba", 100, 64), (0.5, 1.2)
+    blocks = blocks_of(rng, sizes, uniform)
+    weights = [w for _, _, w in blocks]
+    for with_own in (True, False) if len(sizes) > 1 else (True,):
+        part = one_pass.passed_part(chosen, blocks, diagonal, with_own, bracket)
+        values, counts = dense_counts([(P, w, diagonal) for P, _, w in blocks], with_own)
+        inside = (values >= bracket[0]) & (values <= bracket[1])
+        bins = one_pass.counted_bins(part, weights, bracket)
+        assert bins.above == pytest.approx(counts[values > bracket[1]].sum())
+        assert bins.counts.sum() == pytest.approx(counts[inside].sum())
+        few = one_pass.few_values(part, weights, (0.7, 0.8))
+        assert few.above == pytest.approx(counts[values > 0.8].sum())
+        assert few.counts.sum() == pytest.approx(counts[(values >= 0.7) & (values <= 0.8)].sum())
+        expected, expected_sums = dense_part(0.9, blocks, with_own)
+        for here in (chosen, NUMPY):  # another worker may be asked for what is left to do
+            gram, *sums = one_pass.completed_part(here, part, blocks, 0.9)
+            np.testing.assert_allclose(gram, expected, atol=1e-11)
+            for found, wanted in zip(sums, expected_sums, strict=True):
+                np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+@needs_numba
+def test_a_bracket_that_holds_too_much_is_given_up(rng, monkeypatch):
+    monkeypatch.setattr(one_pass, "MAX_LISTED", 50)
+    chosen, blocks = TaskKernels("numba", 60, 64), blocks_of(rng, [60], True)
+    part = one_pass.passed_part(chosen, blocks, 1.0, True, (0.0, 100.0))
+    assert part is None
+    assert one_pass.reached_bin([one_pass.counted_bins(part, [1.0], (0.0, 100.0))], (0.0, 100.0), 10) is None
+    assert not any(np.any(zeros) for zeros in one_pass.completed_part(chosen, part, blocks, None))
+
+
+@needs_numba
 def test_too_many_values_are_left_to_bins(rng, monkeypatch):
     from adaam.engines.cluster import tallies
 
@@ -182,7 +221,7 @@ def test_too_many_values_are_left_to_bins(rng, monkeypatch):
 
 
 def assert_near(blocks, bounds, chosen, k=3):
-    found = list(both_ways(blocks, bounds, k, chosen))
+    found = list(both_ways(blocks, bounds, k, frame_of(blocks[0], [block_lengths(X) for X in blocks]), chosen))
     assert len(found) == len(blocks) - 1
     for X, bound, (mine, yours) in zip(blocks[1:], bounds[1:], found, strict=True):
         assert_within(mine, blocks[0], X, bounds[0])
@@ -217,7 +256,7 @@ def test_copies_are_near_at_distance_zero_and_rows_without_bounds_find_all(chose
     assert_near([X, X[::-1].copy()], [np.zeros(60), np.zeros(60)], chosen)
     assert_near([np.full((5, 2), 7.0), np.full((8, 2), 7.0)], [np.zeros(5), np.zeros(8)], chosen)
     free = np.full(60, np.inf)
-    (mine, _), *_ = both_ways([X, X[:2].copy()], [free, np.ones(2)], 2, chosen)
+    (mine, _), *_ = both_ways([X, X[:2].copy()], [free, np.ones(2)], 2, frame_of(X, [block_lengths(X)]), chosen)
     assert len(mine[0]) == 120
 
 

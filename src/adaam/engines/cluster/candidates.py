@@ -9,6 +9,7 @@ from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.cluster.task_kernels import TaskKernels
 from adaam.engines.kernels.block_neighbors import are_measurable, near_blocks
+from adaam.engines.kernels.neighbors import Frame
 from adaam.engines.nearest import nearest_others
 
 Pairs: TypeAlias = tuple[IntVector, IntVector, FloatVector]  # a row, another one, squared distance
@@ -81,12 +82,12 @@ def between(
 
 
 def both_ways(
-    blocks: list[FloatMatrix], bounds: list[FloatVector], k: int, kernels: TaskKernels
+    blocks: list[FloatMatrix], bounds: list[FloatVector], k: int, frame: Frame, kernels: TaskKernels
 ) -> Iterator[tuple[Pairs, Pairs]]:
     """What the first block finds in each other one, and each other one in the first, within the bounds of all."""
     compiled = kernels.here()
-    if compiled is not None and are_measurable(blocks, bounds):
-        yield from near_blocks(blocks, bounds, compiled)
+    if compiled is not None and are_measurable(blocks, bounds, frame):
+        yield from near_blocks(blocks, bounds, frame, compiled)
         return
     for X, bound in zip(blocks[1:], bounds[1:], strict=True):
         yield between(blocks[0], X, (bounds[0], bound), k, kernels.tile_rows)

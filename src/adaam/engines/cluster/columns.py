@@ -77,6 +77,11 @@ class ClusterColumn(np.lib.mixins.NDArrayOperatorsMixin):
             return self.made.steps(index, leaves)
         return [_leaf(self.parts[index], leaves)]
 
+    def written(self, index: int) -> list[Any]:
+        """Write the formula of a block's numbers, and the parts it begins with, for a task that is to work it out."""
+        leaves: list[Future] = []
+        return [self.steps(index, leaves), leaves]
+
     def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, **options: Any) -> Any:
         """Apply a function of single numbers block by block."""
         if method != "__call__" or options:
@@ -121,12 +126,8 @@ class ClusterColumn(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _each(self, name: str, work: Any) -> list[Future]:
         """Do `work` on the numbers of each block; None means to leave them as they are."""
-        tasks = []
-        for index in range(len(self.sizes)):
-            leaves: list[Future] = []
-            steps = self.steps(index, leaves)
-            tasks.append(self.workers.call(name, evaluated, steps, work, leaves))
-        return tasks
+        written = [self.written(index) for index in range(len(self.sizes))]
+        return [self.workers.call(name, evaluated, steps, work, leaves) for steps, leaves in written]
 
 
 def _leaf(part: Future, leaves: list[Future]) -> "Leaf":

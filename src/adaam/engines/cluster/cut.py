@@ -7,11 +7,12 @@ import numpy as np
 
 from adaam._typing import Column
 from adaam.engines.cluster.columns import at_block, on_blocks
-from adaam.engines.cluster.guess import guessed_bracket
+from adaam.engines.cluster.guess import guessed_bracket, planned_guess
 from adaam.engines.cluster.pairs import PairTask, RunningSum, all_pairs, block_bytes, pair_tasks, partners_at_once
 from adaam.engines.cluster.rows import ClusterRows
 from adaam.engines.cluster.tallies import counted_bins, counted_values, joined_bins, joined_values, largest_square
 from adaam.engines.cluster.task_kernels import TaskKernels
+from adaam.engines.columns import total
 from adaam.engines.cut import N_BINS, Tally
 
 VALUE_ROWS = 1 << 16  # up to so many rows a guessed bracket holds few values, which are kept without a look at bins
@@ -57,6 +58,11 @@ def exact_cut(
             by_values = True
 
 
+def n_entries(weights: Column, n_rows: int) -> float:
+    """Number of entries of PP', counted with multiplicity; at least 1."""
+    return max(total(weights, n_rows) ** 2, 1.0)
+
+
 class Passes:
     """Passes over all entries of PP', each counted for both directions."""
 
@@ -68,15 +74,12 @@ class Passes:
         group = partners_at_once(block_bytes(P.n_columns, len(P), len(P.sizes)), task_bytes // 4)
         self.rounds = pair_tasks(len(P.sizes), group)
 
-    def total(self) -> float:
-        """Number of entries, counted with multiplicity."""
-        if isinstance(self.weights, float):
-            return (self.weights * len(self.P)) ** 2
-        return float(self.weights.sum()) ** 2
-
     def guess(self, t: float) -> tuple[float, float]:
         """Bracket the cut by a sample."""
-        return guessed_bracket(self.P, t, self.weights, self.diagonal, max(self.total(), 1.0), self.kernels)
+        guess = planned_guess(self.P.shape, t, n_entries(self.weights, len(self.P)))
+        bracket = guessed_bracket(self.P, guess, self.weights, self.diagonal, self.kernels)
+        found: tuple[float, float] = self.P.workers.fetch([bracket])[0]
+        return found
 
     def values(self, low: float, high: float) -> Tally | None:
         """Count entries against [low, high], value by value; None when it holds too many distinct ones to keep."""

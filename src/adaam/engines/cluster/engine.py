@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 from adaam._checks import check_word
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines.cluster import cut, dealt, equal_rows, half, kmeans, lazy, nearest, neighborhoods, pruned
+from adaam.engines.cluster import cut, dealt, equal_rows, half, kmeans, lazy, nearest, neighborhoods, one_pass, pruned
 from adaam.engines.cluster.columns import ClusterColumn
 from adaam.engines.cluster.dealt import Groups
 from adaam.engines.cluster.kmeans import ClusterSums
@@ -22,7 +22,6 @@ from adaam.engines.cluster.rows import (
     beside,
     block_cross,
     block_nearest,
-    block_norms,
     block_project,
     block_scatter,
     block_sum,
@@ -58,7 +57,7 @@ class DaskEngine:
     task_bytes : int, default=None
         Bytes of rows that a task may hold; None means 256 MiB, or a tenth of a worker's memory where that is less.
     in_flight : int, default=None
-        Tasks of a pass over block pairs that may be under way or done and not yet added up; None means two for each
+        Tasks of a pass over block pairs that may be under way or done and not yet added up; None means three for each
         thread and two more.
     starts : {"auto", "k-means++", "k-means||"}, default="auto"
         Starts of k-means. "k-means++" draws as the other engines do, in as many steps as there are clusters;
@@ -167,7 +166,7 @@ class DaskEngine:
         """Euclidean length of each row, in float64 and safe from overflow."""
         if isinstance(X, lazy.LazyRows):
             return lazy.lazy_norms(X.array)
-        return X.column(X.each("norms", block_norms)) if isinstance(X, ClusterRows) else HOST.row_norms(X)
+        return X.norms() if isinstance(X, ClusterRows) else HOST.row_norms(X)
 
     def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
         """Return the sum over rows of weight * x, in float64."""
@@ -216,7 +215,7 @@ class DaskEngine:
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
         """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the workers."""
         rows = self.asarray(X)
-        length = float(np.sqrt((self.row_norms(rows) ** 2).mean()))
+        length = float(np.sqrt(sum(found.square for found in rows.workers.fetch(rows.lengths())) / len(rows)))
         given = (tie_tolerance(length, rows.dtype), self._task_bytes(rows.workers), self.task_kernels(len(rows)))
         return neighborhoods.neighbor_graph(rows, n_neighbors, weights, *given)
 
@@ -254,7 +253,11 @@ class DaskEngine:
         self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column
     ) -> tuple[float, FloatMatrix, Column]:
         """Return the cut for t entries, and the Gram matrix and row sums of what it keeps."""
-        return two_passes(self, P, t, X, weights, diagonal)
+        factor = self.asarray(P)
+        rows = factor if X is P else beside(factor, X)
+        given = (weights, diagonal, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
+        found = one_pass.cut_gram(factor, t, rows, *given)
+        return two_passes(self, factor, t, rows, weights, diagonal) if found is None else found
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` runs by inertia; independent of the order of rows."""

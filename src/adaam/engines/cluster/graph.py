@@ -24,6 +24,8 @@ class ClusterGraph:
     sizes: Sizes
     workers: Workers
     n_entries: int
+    weights: Column  # of the rows it was made of
+    distances: tuple[float, float]  # their sum and number, with these weights and copies counted
 
     @property
     def n_rows(self) -> int:
@@ -44,13 +46,16 @@ class ClusterGraph:
 
     def mean_distance(self, weights: Column) -> float:
         """Mean of all neighbour distances, copies counted."""
+        distance, counted = self.distances if weights is self.weights else self._distances(weights)
+        return float(distance / counted) if counted > 0 else 0.0
+
+    def _distances(self, weights: Column) -> tuple[float, float]:
         held = on_blocks(weights, self.sizes, self.workers)
         parts = [
             self.workers.call("mean-distance", distance_sums, part, at_block(held, i))
             for i, part in enumerate(self.parts)
         ]
-        distance, counted = (sum(numbers) for numbers in zip(*self.workers.fetch(parts), strict=True))
-        return float(distance / counted) if counted > 0 else 0.0
+        return added_sums(self.workers.fetch(parts))
 
     def farthest(self) -> ClusterColumn:
         """Distance of each row to its farthest neighbour; 0 without any."""
@@ -64,6 +69,12 @@ class ClusterGraph:
     def heat_half(self, heat: FittedHeat, weights: Column) -> ClusterHalf:
         """Half of the affinity of heat weights, the larger of a pair's two; copies of a row weigh 1."""
         return heat_half(self.parts, self.sizes, self.n_entries, heat, weights, self.workers)
+
+
+def added_sums(parts: list[tuple[float, float]]) -> tuple[float, float]:
+    """Add up sums and numbers of distances, in the order of blocks."""
+    distance, counted = (sum(numbers) for numbers in zip(*parts, strict=True))
+    return distance, counted
 
 
 def distance_sums(links: Links, weights: Any) -> tuple[float, float]:

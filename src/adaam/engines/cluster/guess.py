@@ -1,4 +1,4 @@
-"""A bracket for the cut from sampled pairs of rows: workers draw and measure them, the client puts them in order."""
+"""A bracket for the cut from sampled pairs of rows: workers draw and measure them, one puts them in order."""
 
 from typing import Any, NamedTuple
 
@@ -9,9 +9,10 @@ from adaam.engines.blocks import row_blocks
 from adaam.engines.cluster.columns import picked_parts
 from adaam.engines.cluster.rows import ClusterRows
 from adaam.engines.cluster.task_kernels import TaskKernels
+from adaam.engines.cluster.workers import Future
 from adaam.engines.columns import spread
 
-GUESS_ROWS = 1 << 16  # rows among which pairs are drawn, at most
+GUESS_ROWS = 1 << 17  # rows among which pairs are drawn, at most
 GUESS_BYTES, FEW_ROWS = 1 << 25, 2048  # bytes of these rows, unless they were few
 MAX_SAMPLED = 1 << 21  # pairs, at most
 MEASURED_PAIRS = 1 << 15  # at a time
@@ -25,31 +26,48 @@ class Sampled(NamedTuple):
     total: float
 
 
-def guessed_bracket(
-    P: ClusterRows, t: float, weights: Column, diagonal: Column, total: float, kernels: TaskKernels
-) -> tuple[float, float]:
-    """Bracket the t-th largest of entries of the total multiplicity `total`: a miss costs a pass, never exactness."""
-    n, workers = len(P), P.workers
-    n_rows = min(n, GUESS_ROWS, max(FEW_ROWS, GUESS_BYTES // (8 * P.n_columns)))
-    rows = np.sort(np.random.default_rng(0).permutation(n)[:n_rows])
-    parts, held, own = (_chosen(value, P, rows) for value in (P, weights, diagonal))
-    n_tasks = min(workers.n_threads(), 16)
+class Guess(NamedTuple):
+    """How a bracket is drawn: rows and pairs of them, the share of entries above the cut, and room either way of it."""
+
+    n_rows: int
+    n_sampled: int
+    share: float
+    room: float
+
+
+def planned_guess(shape: tuple[int, int], t: float, total: float) -> Guess:
+    """Plan the guess of the t-th largest of entries of the total multiplicity `total`."""
+    n, r = shape
+    n_rows = min(n, GUESS_ROWS, max(FEW_ROWS, GUESS_BYTES // (8 * r)))
     n_sampled = min(MAX_SAMPLED, n_rows * n_rows // 512 + 4096)
     share = t / total
     # Four standard errors of the sampled pairs, and of the sampled rows, which have about as much above the cut as it
     # varies between them.
     room = 4.0 * np.sqrt(max(share, 1.0 / n_sampled) / n_sampled) / share + (8.0 / np.sqrt(n_rows) if n_rows < n else 0)
-    top = min(1.0, 1.5 * share * (1.0 + room))
-    given = (n_sampled // n_tasks, top, kernels)
+    return Guess(n_rows, n_sampled, share, float(room))
+
+
+def guessed_bracket(P: ClusterRows, guess: Guess, weights: Column, diagonal: Column, kernels: TaskKernels) -> Future:
+    """Bracket the cut, on a worker: a miss costs a pass, never exactness."""
+    n, workers = len(P), P.workers
+    rows = np.sort(np.random.default_rng(0).permutation(n)[: guess.n_rows])
+    parts, held, own = (_chosen(value, P, rows) for value in (P, weights, diagonal))
+    n_tasks = min(workers.n_threads(), 16)
+    top = min(1.0, 1.5 * guess.share * (1.0 + guess.room))
+    given = (guess.n_sampled // n_tasks, top, kernels)
     tasks = [
-        workers.call("cut-guess", sampled, parts, held, own, n / n_rows, (seed, n_tasks), *given)
+        workers.call("cut-guess", sampled, parts, held, own, n / guess.n_rows, (seed, n_tasks), *given)
         for seed in range(n_tasks)
     ]
-    found: list[Sampled] = workers.fetch(tasks)
+    return workers.call("cut-bracket", bracket_of, tasks, guess)
+
+
+def bracket_of(found: list[Sampled], guess: Guess) -> tuple[float, float]:
+    """Read the bracket off what was drawn."""
     values, counts = (np.concatenate([getattr(part, name) for part in found]) for name in ("values", "counts"))
     order = np.argsort(values)[::-1]
     reached = np.cumsum(counts[order]) / sum(part.total for part in found)
-    first, last = np.searchsorted(reached, [share * (1.0 - room), share * (1.0 + room)])
+    first, last = np.searchsorted(reached, [guess.share * (1.0 - guess.room), guess.share * (1.0 + guess.room)])
     # Where what was sent ends above the cut, anything below may be it.
     low = float(values[order[last]]) if last < len(order) else 0.0
     return low, float(values[order[min(first, len(order) - 1)]])

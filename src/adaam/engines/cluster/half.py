@@ -88,10 +88,14 @@ def sparse_gram(half: ClusterHalf, X: ClusterRows, task_bytes: int) -> FloatMatr
         return [half.parts[index], X.parts[index], first[index]]
 
     def submit(task: PairTask) -> Future:
+        if n_blocks <= group:
+            return workers.call("graph-gram", gram_rows, half.parts[task.own], X.parts[task.own], list(X.parts))
         return workers.call("graph-gram", gram_part, block(task.own), [block(j) for j in task.others], task.with_own)
 
+    # Where a task can hold all rows, each takes one block of K with all of its columns: half the dense products.
+    rounds = pair_tasks(n_blocks, group) if n_blocks > group else [[PairTask(i, (), True) for i in range(n_blocks)]]
     total = RunningSum(workers, "graph-gram-sum", added)
-    for _, part in all_pairs(workers, "graph pairs", pair_tasks(n_blocks, group), submit):
+    for _, part in all_pairs(workers, "graph pairs", rounds, submit):
         total.add(part)
     gram: FloatMatrix = workers.fetch([total.result()])[0]
     return gram
@@ -160,6 +164,16 @@ def summed_rows(pieces: list[tuple[IntVector, FloatVector]], half: csr_array) ->
     for columns, sums in pieces:
         total[columns] += sums
     return total
+
+
+def gram_rows(K: csr_array, X: FloatMatrix, blocks: list[FloatMatrix]) -> FloatMatrix:
+    """What the rows of a block of K add to X'KX."""
+    along = np.zeros(X.shape)
+    start = 0
+    for Y in blocks:
+        along += K[:, start : start + len(Y)] @ Y
+        start += len(Y)
+    return np.asarray(np.asarray(X, np.float64).T @ along)
 
 
 def gram_part(own: Any, others: list[Any], with_own: bool) -> FloatMatrix:

@@ -16,6 +16,7 @@ class Links(NamedTuple):
     shares: FloatVector
     weights: FloatVector | None  # of the neighbours; None where all weigh 1
     copies: FloatVector
+    open: IntVector  # rows that are left out, for their ties were not seen whole
 
     def rows(self) -> IntVector:
         """Row of the block that each entry belongs to."""

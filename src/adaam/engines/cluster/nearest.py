@@ -21,9 +21,11 @@ from adaam.engines.cluster.pairs import (
     partners_at_once,
     piece,
 )
-from adaam.engines.cluster.rows import ClusterRows
+from adaam.engines.cluster.rows import ClusterRows, Lengths
 from adaam.engines.cluster.task_kernels import TaskKernels
 from adaam.engines.cluster.workers import Future
+from adaam.engines.kernels.block_neighbors import block_frame
+from adaam.engines.kernels.neighbors import Frame
 
 Numbered = tuple[FloatMatrix, int, Any]  # rows, number of the first one, weights
 
@@ -38,7 +40,7 @@ def nearest_tables(X: ClusterRows, k: int, weights: Column, task_bytes: int, ker
     held, first = on_blocks(weights, X.sizes, workers), starts(X.sizes)
     group = partners_at_once(block_bytes(X.n_columns, len(X), n_blocks), task_bytes)
     whole = found_bytes(len(X), k) <= WHOLE_BYTES
-    own_rounds, *rounds = pair_tasks(n_blocks, group, doubling=True)
+    own_rounds, *rounds = pair_tasks(n_blocks, group, growing=True)
 
     def submit_own(task: PairTask) -> Future:
         i = task.own
@@ -47,15 +49,16 @@ def nearest_tables(X: ClusterRows, k: int, weights: Column, task_bytes: int, ker
         )
 
     tables = [table for _, table in all_pairs(workers, "neighbours", [own_rounds], submit_own)]
+    # One frame for all blocks: what a worker makes of a block in it serves all tasks.
+    frame = workers.call("neighbours-frame", frame_of, X.parts[0], X.lengths())
     for tasks in rounds:
-        bounds = [workers.call("neighbours-bounds", Table.bounds, table) for table in tables]
 
-        def block(index: int, bounds: list[Future] = bounds) -> list[Any]:
-            return [X.parts[index], first[index], at_block(held, index), bounds[index]]
+        def block(index: int, tables: list[Future] = tables) -> list[Any]:
+            return [X.parts[index], first[index], at_block(held, index), tables[index]]
 
         def submit(task: PairTask, block: Any = block) -> Future:
             work = partial(nearest_between, k, kernels)
-            return workers.call("neighbours", work, block(task.own), [block(j) for j in task.others])
+            return workers.call("neighbours", work, frame, block(task.own), [block(j) for j in task.others])
 
         found: list[list[Piece]] = [[] for _ in tables]
         for task, parts in all_pairs(workers, "neighbours", [tasks], submit):
@@ -90,12 +93,17 @@ def chosen_tables(
     return tables
 
 
-def nearest_between(k: int, kernels: TaskKernels, own: Any, others: list[Any]) -> list[Found]:
+def frame_of(X: FloatMatrix, lengths: list[Lengths]) -> Frame:
+    """Frame of a block's rows for all blocks."""
+    return block_frame(np.asarray(X), max(found.longest for found in lengths))
+
+
+def nearest_between(k: int, kernels: TaskKernels, frame: Frame, own: Any, others: list[Any]) -> list[Found]:
     """What a block and others find in each other, one's own first."""
-    X, start, weights, bounds = own
+    X, start, weights, table = own
     mine, yours = [], []
-    blocks, limits = [X, *(other[0] for other in others)], [bounds, *(other[3] for other in others)]
-    found = both_ways(blocks, limits, k, kernels)
+    bounds = [table.bounds(), *(other[3].bounds() for other in others)]
+    found = both_ways([X, *(other[0] for other in others)], bounds, k, frame, kernels)
     for (_, other_start, other_weights, _), (near, far) in zip(others, found, strict=True):
         mine.append(_found(near, other_start, other_weights))
         yours.append(_found(far, start, weights))

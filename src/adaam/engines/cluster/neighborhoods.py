@@ -7,7 +7,7 @@ import numpy as np
 from adaam._typing import Column, IntVector
 from adaam.engines.cluster.candidates import Table
 from adaam.engines.cluster.columns import at_block, on_blocks
-from adaam.engines.cluster.graph import ClusterGraph
+from adaam.engines.cluster.graph import ClusterGraph, added_sums, distance_sums
 from adaam.engines.cluster.links import Links
 from adaam.engines.cluster.nearest import chosen_tables, nearest_tables
 from adaam.engines.cluster.rows import ClusterRows
@@ -27,31 +27,39 @@ def neighbor_graph(
     held = on_blocks(weights, X.sizes, workers)
     limit = widest(n, k)
     width = min(k + 2, limit)
-    tables: list[Future | None] = [*nearest_tables(X, width, weights, task_bytes, kernels)]
-    chosen: list[Future | None] = [workers.call("neighbours-rows", np.arange, size) for size in X.sizes]
-    shared: list[list[Future]] = [[] for _ in X.sizes]
-    while True:
-        last = width >= limit
-        opened: list[Future | None] = [None] * len(tables)
-        for i, table in enumerate(tables):
-            if table is not None:
-                part = workers.call(
-                    "neighbours-shares", shared_places, table, chosen[i], at_block(held, i), k, tolerance, last
-                )
-                shared[i].append(part)
-                opened[i] = workers.call("neighbours-open", open_rows, part)
-        counts = workers.fetch([workers.call("neighbours-open", len, rows) for rows in opened if rows is not None])
-        n_open = iter(counts)
-        chosen = [None if rows is None or next(n_open) == 0 else rows for rows in opened]
-        if all(rows is None for rows in chosen):
-            break
-        width = min(2 * width, limit)
-        tables = chosen_tables(X, chosen, width, weights, task_bytes, kernels)
-    parts = [
-        workers.call("neighbours-links", as_links, size, at_block(held, i), k, found)
-        for i, (size, found) in enumerate(zip(X.sizes, shared, strict=True))
+    links: list[Future] = [
+        workers.call("neighbours-links", linked, table, None, at_block(held, i), k, tolerance, width >= limit)
+        for i, table in enumerate(nearest_tables(X, width, weights, task_bytes, kernels))
     ]
-    return ClusterGraph(tuple(parts), X.sizes, workers, n * k)
+    while True:
+        told = workers.fetch(
+            [workers.call("neighbours-open", told_of, part, at_block(held, i)) for i, part in enumerate(links)]
+        )
+        counts = [count for count, _ in told]
+        if not any(counts):
+            distances = added_sums([sums for _, sums in told])
+            return ClusterGraph(tuple(links), X.sizes, workers, n * k, weights, distances)
+        width = min(2 * width, limit)
+        chosen = [
+            workers.call("neighbours-open", open_rows, part) if count else None
+            for part, count in zip(links, counts, strict=True)
+        ]
+        for i, table in enumerate(chosen_tables(X, chosen, width, weights, task_bytes, kernels)):
+            if table is not None:
+                given = (at_block(held, i), k, tolerance, width >= limit)
+                links[i] = workers.call("neighbours-links", linked, table, links[i], *given)
+
+
+def linked(table: Table, known: Links | None, weights: Any, k: int, tolerance: float, last: bool) -> Links:
+    """Links of all rows of a block by their table, or with those known, of the rows that were left open."""
+    if known is None:
+        n_rows, parts = len(table.others), []
+        rows = np.arange(n_rows)
+    else:
+        n_rows, rows = len(known.starts) - 1, known.open
+        parts = [(known.rows(), known.indices, known.distances, known.shares, known.weights)]
+    entries, still_open = shared_places(table, rows, weights, k, tolerance, last)
+    return as_links(n_rows, weights, k, [*parts, entries], still_open)
 
 
 def shared_places(
@@ -79,14 +87,18 @@ def shared_places(
     return entries, rows[~whole]
 
 
-def open_rows(part: tuple[Any, IntVector]) -> IntVector:
+def open_rows(links: Links) -> IntVector:
     """Rows to be searched for again."""
-    return part[1]
+    return links.open
 
 
-def as_links(n_rows: int, weights: Any, k: int, parts: list[tuple[tuple[Any, ...], IntVector]]) -> Links:
+def told_of(links: Links, weights: Any) -> tuple[int, tuple[float, float]]:
+    """Number of rows to be searched for again, and the sum and number of the distances of others."""
+    return len(links.open), distance_sums(links, weights)
+
+
+def as_links(n_rows: int, weights: Any, k: int, found: list[tuple[Any, ...]], still_open: IntVector) -> Links:
     """Put the entries of all searches into compressed rows."""
-    found = [entries for entries, _ in parts]
     row = np.concatenate([entries[0] for entries in found])
     order = np.argsort(row, kind="stable")
     counts = np.bincount(row, minlength=n_rows)
@@ -98,4 +110,4 @@ def as_links(n_rows: int, weights: Any, k: int, parts: list[tuple[tuple[Any, ...
     assert indices is not None
     assert distances is not None
     assert shares is not None
-    return Links(np.concatenate([[0], np.cumsum(counts)]), indices, distances, shares, held, copies)
+    return Links(np.concatenate([[0], np.cumsum(counts)]), indices, distances, shares, held, copies, still_open)

@@ -20,19 +20,19 @@ class PairTask(NamedTuple):
     with_own: bool
 
 
-def pair_tasks(n_blocks: int, group: int, *, doubling: bool = False) -> list[list[PairTask]]:
+def pair_tasks(n_blocks: int, group: int, *, growing: bool = False) -> list[list[PairTask]]:
     """Rounds of tasks that see each pair of blocks once.
 
     Block i meets i + 1, i + 2, ... around a ring to the far side, so that all blocks have the same work. A task takes
-    up to `group` of these steps at once; `doubling` begins with itself alone, then takes 1, 2, 4, ... steps.
+    up to `group` of these steps at once; `growing` begins with itself alone, then takes 1, 4, 16, ... steps.
     """
     steps = list(range(1, n_blocks // 2 + 1))
     sizes: list[int] = []
     while sum(sizes) < len(steps):
-        sizes.append(min(group, 2 ** len(sizes) if doubling else group))
+        sizes.append(min(group, 4 ** len(sizes) if growing else group))
     rounds: list[list[PairTask]] = []
     first = 0
-    for size in [0, *sizes] if doubling or not sizes else sizes:
+    for size in [0, *sizes] if growing or not sizes else sizes:
         taken = steps[first : first + size]
         first += size
         # Half-way round an even ring two blocks meet each other: one of them does the work.

@@ -6,13 +6,17 @@ import numpy as np
 
 from adaam.engines.cluster.cut import VALUE_ROWS
 from adaam.engines.cluster.exchange import WHOLE_BYTES
+from adaam.engines.cluster.guess import planned_guess
 from adaam.engines.cluster.layout import planned_sizes
 from adaam.engines.cluster.nearest import found_bytes
+from adaam.engines.cluster.one_pass import is_short
 from adaam.engines.cluster.pairs import FOLD, block_bytes, pair_tasks, partners_at_once
 from adaam.engines.cluster.pruned import sums_bytes
+from adaam.engines.kernels import MANY_ROWS
+from adaam.engines.kernels.kept import MOST_BYTES
 
 PROCESS_BYTES = 350 << 20  # a worker with NumPy, SciPy, scikit-learn and numba loaded
-ROW_STEPS = 38  # tasks that each block gets outside the passes: norms, sums, projections, columns (counted at 8 blocks)
+ROW_STEPS = 23  # tasks that each block gets outside the passes: norms, sums, projections, columns (counted at 8 blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ def cluster_plan(
     n_blocks = len(sizes)
     rows_bytes = n * d * (itemsize + 8.0)  # raw and prepared
     held = rows_bytes / n_workers + n_threads / n_workers * 1.5 * task_bytes + PROCESS_BYTES + 80.0 * d * d
+    held += MOST_BYTES
     if row_blocks is not None:
         n_groups = min(row_blocks[0], n_blocks)
         dealt = row_blocks[1] * d * float(itemsize)
@@ -81,9 +86,14 @@ def cluster_plan(
         )
     group = partners_at_once(block_bytes(d + n_clusters, n, n_blocks), task_bytes)
     pruned = [task for tasks in pair_tasks(n_blocks, group) for task in tasks]
-    near = pair_tasks(n_blocks, group, doubling=True)
+    near = pair_tasks(n_blocks, group, growing=True)
+    entries = n * n / (2.5 * n_clusters)
+    one_pass = n >= MANY_ROWS and is_short(
+        planned_guess((n, n_clusters), entries, float(n) ** 2), n, entries, 8.0 * n * d
+    )
     narrow = partners_at_once(block_bytes(n_clusters, n, n_blocks), task_bytes // 4)
-    cut = sum(map(len, pair_tasks(n_blocks, narrow)))
+    # With one pass what was found is counted by bins and by values, and completed; else two cuts of one pass or two.
+    cut = 6 * len(pruned) if one_pass else (2 if n <= VALUE_ROWS else 4) * sum(map(len, pair_tasks(n_blocks, narrow)))
     others = sum(len(task.others) for task in pruned)
     k = max(1, round(np.log2(max(n / n_clusters, 2))))
     sends = n_blocks * n_blocks * ((40 * n * k > WHOLE_BYTES) + (16 * n * k > WHOLE_BYTES))
@@ -92,15 +102,17 @@ def cluster_plan(
     n_tasks = (
         ROW_STEPS * n_blocks
         + 2 * (len(pruned) + n_blocks + (others + 2 * len(pruned)) // FOLD)  # two pruned passes, their sums
-        + (2 if n <= VALUE_ROWS else 4) * cut  # two cuts of one pass or two
+        + cut
         + len(pruned)  # X'HX
         + sum(map(len, near))
-        + 2 * n_blocks * (len(near) - 1)  # neighbours put together after each round
+        + n_blocks * (len(near) - 1)  # neighbours put together after each round
         + picks
         + found_picks
         + sends
     )
     # Four passes move rows: neighbours, X'HX and two pruned ones. A worker fetches each block once a pass at most.
     passes = 4 * min(others * block_bytes(d, n, n_blocks), 8.0 * n * d * (n_workers - 1))
-    moved = passes + 60.0 * n * k * min(n_workers, 4)
+    moved = passes + (60.0 + 16.0 * (len(near) - 1)) * n * k * min(n_workers, 4)
+    if one_pass:
+        held += 4.0 * n * d * len(pair_tasks(n_blocks, group)) / n_workers  # products that wait for the cut
     return ClusterPlan(n_workers, n_threads, n_blocks, max(sizes), int(n_tasks), int(moved), int(held))

@@ -1,5 +1,6 @@
 """The pruned pass over block pairs: X'WSWX as a sum of small matrices, row sums in row blocks."""
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from adaam.engines.cluster.pairs import (
 )
 from adaam.engines.cluster.rows import ClusterRows
 from adaam.engines.cluster.task_kernels import TaskKernels
+from adaam.engines.cluster.workers import Future
 from adaam.engines.columns import spread
 from adaam.engines.kernels.strips import pruned_strips
 from adaam.engines.tiles import prune
@@ -27,32 +29,52 @@ from adaam.engines.tiles import prune
 Block = tuple[FloatMatrix, FloatMatrix, Any]  # P, X and weights of the same rows
 
 
+class PrunedPairs:
+    """Tasks that see each pair of blocks once, what each of them is given, and the sums of what they return."""
+
+    def __init__(self, P: ClusterRows, X: ClusterRows, weights: Column, task_bytes: int) -> None:
+        n_blocks = len(P.sizes)
+        self.P, self.X, self.workers = P, X, P.workers
+        self.weights = on_blocks(weights, P.sizes, P.workers)
+        self.group = partners_at_once(block_bytes(P.n_columns + X.n_columns, len(P), n_blocks), task_bytes)
+        self.rounds = pair_tasks(n_blocks, self.group)
+
+    def blocks(self, task: PairTask) -> list[Any]:
+        """P, X and weights of the blocks of a task, its own first."""
+        return [[self.P.parts[j], self.X.parts[j], at_block(self.weights, j)] for j in (task.own, *task.others)]
+
+    def weights_of(self, task: PairTask) -> list[Any]:
+        """Weights of the blocks of a task."""
+        return [at_block(self.weights, j) for j in (task.own, *task.others)]
+
+    def added(self, parts: Iterable[tuple[PairTask, Future]]) -> tuple[Future, ClusterColumn]:
+        """Sum of the Gram matrices, which are half of what is wanted, and row sums times the weights."""
+        gram = RunningSum(self.workers, "pruned-gram-sum")
+        sums = [RunningSum(self.workers, "row-sums") for _ in self.P.sizes]
+        n_tasks = sum(map(len, self.rounds))
+        whole = sums_bytes(n_tasks, self.X.n_columns, self.group, max(self.P.sizes)) <= WHOLE_BYTES
+        for task, part in parts:
+            gram.add(piece(self.workers, "pruned-gram-part", part, 0, whole))
+            for place, index in enumerate((task.own, *task.others)):
+                sums[index].add(piece(self.workers, "row-sums-part", part, 1 + place, whole))
+        degrees = ClusterColumn(tuple(total.result() for total in sums), self.P.sizes, self.workers)
+        return gram.result(), degrees * self.weights
+
+
 def pruned_gram(
     P: ClusterRows, threshold: float, X: ClusterRows, weights: Column, task_bytes: int, kernels: TaskKernels
 ) -> tuple[FloatMatrix, ClusterColumn]:
     """X'WSWX and WSw over the off-diagonal entries of PP' of magnitude at least `threshold`."""
-    workers, n_blocks = P.workers, len(P.sizes)
-    held = on_blocks(weights, P.sizes, workers)
-    group = partners_at_once(block_bytes(P.n_columns + X.n_columns, len(P), n_blocks), task_bytes)
+    pairs = PrunedPairs(P, X, weights, task_bytes)
     work = partial(pruned_part, threshold, kernels)
 
-    def block(index: int) -> list[Any]:
-        return [P.parts[index], X.parts[index], at_block(held, index)]
-
     def submit(task: PairTask) -> Any:
-        return workers.call("pruned-gram", work, block(task.own), [block(j) for j in task.others], task.with_own)
+        own, *others = pairs.blocks(task)
+        return pairs.workers.call("pruned-gram", work, own, others, task.with_own)
 
-    gram = RunningSum(workers, "pruned-gram-sum")
-    sums = [RunningSum(workers, "row-sums") for _ in range(n_blocks)]
-    rounds = pair_tasks(n_blocks, group)
-    whole = sums_bytes(sum(map(len, rounds)), X.n_columns, group, max(P.sizes)) <= WHOLE_BYTES
-    for task, part in all_pairs(workers, "pruned pairs", rounds, submit):
-        gram.add(piece(workers, "pruned-gram-part", part, 0, whole))
-        for place, index in enumerate((task.own, *task.others)):
-            sums[index].add(piece(workers, "row-sums-part", part, 1 + place, whole))
-    half = workers.fetch([gram.result()])[0]
-    degrees = ClusterColumn(tuple(total.result() for total in sums), P.sizes, workers)
-    return half + half.T, degrees * held
+    gram, degrees = pairs.added(all_pairs(pairs.workers, "pruned pairs", pairs.rounds, submit))
+    half = pairs.workers.fetch([gram])[0]
+    return half + half.T, degrees
 
 
 def sums_bytes(n_tasks: int, n_columns: int, group: int, block_rows: int) -> float:

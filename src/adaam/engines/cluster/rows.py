@@ -1,20 +1,30 @@
 """Rows on the workers, in row blocks, and what each block is asked for; one CPU engine works inside a task."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from adaam._typing import Column, FloatMatrix, IntVector
-from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks, picked_parts
+from adaam.engines.cluster.columns import (
+    ClusterColumn,
+    Formula,
+    at_block,
+    evaluated,
+    on_blocks,
+    picked_parts,
+)
 from adaam.engines.cluster.layout import Sizes, added, resized, stacked, starts
 from adaam.engines.cluster.workers import Future, Workers, dask_array
 from adaam.engines.cpu import CPUEngine
 
 HOST = CPUEngine()
 FOLD = 8  # small matrices added up by one task
+SHORT_ROW = 64  # columns up to which lengths are measured again in place of being kept
+NARROW_KINDS = (np.uint8, np.float32)
+FEW_ROWS = 16  # which tell of most rows that they are not of a narrow kind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +36,8 @@ class ClusterRows:
     n_columns: int
     dtype: "np.dtype[Any]"
     workers: Workers
+    _norms: list[ClusterColumn] = field(default_factory=list, repr=False)
+    _lengths: list[Future] = field(default_factory=list, repr=False)
 
     ndim = 2
 
@@ -62,8 +74,23 @@ class ClusterRows:
     def each(self, name: str, work: Callable[..., Any], *given: Any) -> list[Future]:
         """Do `work` on each block with its part of the given columns and rows; anything else is given as it is."""
         aligned = [_aligned(value, self) for value in given]
+        # Formulas of columns are worked out by the task that needs their numbers.
+        places = [i for i, value in enumerate(aligned) if isinstance(value, ClusterColumn) and value.n_steps > 0]
+        if not places:
+            return [
+                self.workers.call(name, work, part, *[_at(value, i) for value in aligned])
+                for i, part in enumerate(self.parts)
+            ]
         return [
-            self.workers.call(name, work, part, *[_at(value, i) for value in aligned])
+            self.workers.call(
+                name,
+                with_formulas,
+                work,
+                places,
+                [aligned[place].written(i) for place in places],
+                part,
+                *[None if place in places else _at(value, i) for place, value in enumerate(aligned)],
+            )
             for i, part in enumerate(self.parts)
         ]
 
@@ -74,6 +101,20 @@ class ClusterRows:
     def with_parts(self, parts: list[Future], n_columns: int, dtype: Any) -> "ClusterRows":
         """Rows of the same blocks, made by tasks of their own."""
         return ClusterRows(tuple(parts), self.sizes, n_columns, np.dtype(dtype), self.workers)
+
+    def norms(self) -> ClusterColumn:
+        """Lengths of rows, made once; those of short rows by each task that needs them, which takes less time."""
+        if self.n_columns <= SHORT_ROW:
+            return ClusterColumn(Formula(block_norms, [self.column(list(self.parts))]), self.sizes, self.workers)
+        if not self._norms:
+            self._norms.append(self.column(self.each("norms", block_norms)))
+        return self._norms[0]
+
+    def lengths(self) -> list[Future]:
+        """What is told of the lengths of rows of each block, made once."""
+        if not self._lengths:
+            self._lengths.extend(self.each("lengths", block_lengths))
+        return self._lengths
 
     def column(self, parts: list[Future], dtype: Any = np.float64) -> ClusterColumn:
         """Column of the same blocks."""
@@ -88,6 +129,14 @@ class ClusterRows:
         return dask_array(self.parts, [(size, self.n_columns) for size in self.sizes], self.dtype)
 
 
+def with_formulas(work: Callable[..., Any], places: list[int], formulas: list[Any], block: Any, *given: Any) -> Any:
+    """Do `work` on a block with what is given, columns at some places by their formulas."""
+    known = list(given)
+    for place, (steps, leaves) in zip(places, formulas, strict=True):
+        known[place] = evaluated(steps, None, leaves)
+    return work(block, *known)
+
+
 @dataclass(frozen=True, slots=True)
 class Fixed:
     """A value that each block gets whole, though it may look like one for each row."""
@@ -98,9 +147,41 @@ class Fixed:
 def host_rows(X: Any, sizes: Sizes, workers: Workers) -> ClusterRows:
     """Split rows of this process; each block stays with the scheduler as well, to be had again."""
     rows = csr_array(X) if issparse(X) else np.asarray(X)
-    blocks = [rows[start : start + size] for start, size in zip(starts(sizes), sizes, strict=True)]
-    parts = tuple(workers.share("rows", block) for block in blocks)
+    blocks = (rows[start : start + size] for start, size in zip(starts(sizes), sizes, strict=True))
+    parts = tuple(_sent(block, workers) for block in blocks)
     return ClusterRows(parts, sizes, rows.shape[1], rows.dtype, workers)
+
+
+def _sent(block: Any, workers: Workers) -> Future:
+    narrow = block if issparse(block) else narrowed(block)
+    return workers.share("rows", block) if narrow is block else workers.share("rows", narrow, widened, block.dtype)
+
+
+def narrowed(block: FloatMatrix) -> Any:
+    """Return the same numbers in fewer bytes, such as those of pictures in one each; the block itself if none do.
+
+    They pass through client and scheduler on their way, which takes as long as a pass over the rows.
+    """
+    for kind in NARROW_KINDS:
+        if np.dtype(kind).itemsize < block.dtype.itemsize and _as_kind(block[:FEW_ROWS], kind) is not None:
+            narrow = _as_kind(block, kind)
+            if narrow is not None:
+                return narrow
+    return block
+
+
+def _as_kind(block: FloatMatrix, kind: type[Any]) -> Any:
+    """Return the same numbers as those of a kind; None where it has not all of them."""
+    limits: Any = np.iinfo(kind) if np.issubdtype(kind, np.integer) else np.finfo(kind)
+    if block.size == 0 or not (block.min() >= limits.min and block.max() <= limits.max):
+        return None
+    narrow = block.astype(kind)
+    return narrow if (narrow == block).all() else None
+
+
+def widened(block: Any, dtype: Any) -> FloatMatrix:
+    """Bring numbers back to the precision of the caller's rows."""
+    return np.asarray(block, dtype)
 
 
 def summed(workers: Workers, name: str, parts: list[Future]) -> Any:
@@ -137,6 +218,19 @@ def _at(value: Any, index: int) -> Any:
 def block_norms(block: Any) -> Any:
     """Lengths of rows."""
     return HOST.row_norms(block)
+
+
+class Lengths(NamedTuple):
+    """Lengths of the rows of a block: the sum of their squares, and the largest."""
+
+    square: float
+    longest: float
+
+
+def block_lengths(block: Any) -> Lengths:
+    """Measure the rows of a block."""
+    norms = HOST.row_norms(block)
+    return Lengths(float(np.square(norms).sum()), float(norms.max(initial=0.0)))
 
 
 def block_cross(A: Any, B: Any, weights: Column) -> FloatMatrix:

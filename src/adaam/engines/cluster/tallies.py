@@ -64,17 +64,23 @@ def tile_tallies(
     if with_own:
         squares = block_squares(own[0])
         counts = np.broadcast_to(np.asarray(own[2], dtype=np.float64), squares.shape)
-        inside = (squares >= low) & (squares <= high) & (counts > 0)
-        yield Tally(float(counts[squares > high].sum()), squares[inside], counts[inside])
+        yield inside(Tally(0.0, squares, counts), low, high)
     compiled = kernels.here()
     if compiled is not None and all(block[0].dtype == np.float64 for block in (own, *others)):
         blocks = [(P, weights) for P, weights, _ in (own, *others)]
         yield from (Tally(*part) for part in tallied_strips(low, high, blocks, with_own, compiled))
         return
     for values, counts in magnitudes(low, kernels.tile_rows, own, others, with_own):
-        inside = values <= high
-        above, within = _split(counts, inside)
-        yield Tally(above, values[inside], np.broadcast_to(within, (int(np.count_nonzero(inside)),)))
+        within = values <= high
+        above, kept = _split(counts, within)
+        yield Tally(above, values[within], np.broadcast_to(kept, (int(np.count_nonzero(within)),)))
+
+
+def inside(tally: Tally, low: float, high: float) -> Tally:
+    """Leave the values of [low, high], counting those above it; what counts for nothing is left out."""
+    within = (tally.values >= low) & (tally.values <= high) & (tally.counts > 0)
+    above = float(tally.counts[tally.values > high].sum())
+    return Tally(tally.above + above, tally.values[within], tally.counts[within])
 
 
 def _split(counts: Any, inside: FloatVector) -> tuple[float, Any]:

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from inspect import signature
 from typing import Any, TypeAlias
@@ -17,6 +17,8 @@ from adaam.engines.cluster.threads import on_one_thread
 from adaam.progress import LOGGER, ChangingLine
 
 Future: TypeAlias = Any
+AT_ONCE = 2  # tasks of a pass under way for each thread: one runs, and what the next one needs is fetched
+TURNS = 3  # with those that are done and wait for a slower one before them, in whose order they are added up
 CHECK_SECONDS = 5.0  # between two looks at whether there are workers at all
 
 
@@ -26,12 +28,16 @@ class ClusterError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Workers:
-    """A Dask client, how many tasks of a pass it may have under way, and whether a line shows how far it is."""
+    """A Dask client, how many tasks of a pass it may have under way, and whether a line shows how far it is.
+
+    What is told of the cluster's size is what it was when first asked: each question goes to the scheduler and back.
+    """
 
     client: Any
     in_flight: int
     patience: float
     progress: bool
+    _told: dict[str, float] = field(default_factory=dict, repr=False)
 
     def call(self, name: str, work: Callable[..., Any], *given: Any) -> Future:
         """Run `work` on a worker, on one thread; futures among what is given, in lists too, stand for their values.
@@ -42,12 +48,15 @@ class Workers:
         with self._clear_errors():
             return self.client.submit(on_one_thread, work, *given, key=key, pure=False)
 
-    def share(self, name: str, value: Any) -> Future:
-        """Send a value once, for many tasks; like any result it can be had again when a worker is lost."""
+    def share(self, name: str, value: Any, work: Callable[..., Any] | None = None, *given: Any) -> Future:
+        """Send a value once, for many tasks, as it is or as `work` makes it.
+
+        Like any result it can be had again when a worker is lost.
+        """
         import dask
 
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}):
-            return self.call(name, as_it_is, value)
+            return self.call(name, as_it_is if work is None else work, value, *given)
 
     def fetch(self, futures: Sequence[Future]) -> list[Any]:
         """Bring small results here."""
@@ -56,7 +65,11 @@ class Workers:
             return list(self.client.gather(list(futures)))
 
     def in_turn(self, name: str, submissions: Iterable[Callable[[], Future]], total: int) -> Iterator[Future]:
-        """Submit tasks one after the other and yield each when done, in order, a bounded number being under way."""
+        """Submit tasks one after the other and yield each when done, in order, a bounded number being under way.
+
+        Two for each thread are under way, so that the next one goes to whichever worker is done first; some more may be
+        done and wait for one before them.
+        """
         line = ChangingLine(sys.stderr) if self.progress else None
         waiting: deque[Future] = deque()
         done = 0
@@ -75,8 +88,11 @@ class Workers:
 
         for submit in submissions:
             waiting.append(submit())
-            if len(waiting) >= self.in_flight:
+            while len(waiting) >= self.in_flight or (waiting and waiting[0].done()):
                 yield finished()
+            while len(under_way := [future for future in waiting if not future.done()]) >= AT_ONCE * self.n_threads():
+                with self._clear_errors():
+                    self._wait(under_way, "FIRST_COMPLETED")
         while waiting:
             yield finished()
         if line is not None:
@@ -84,7 +100,9 @@ class Workers:
 
     def n_threads(self) -> int:
         """Threads of all workers."""
-        return max(1, int(sum(self.client.nthreads().values())))
+        if "threads" not in self._told:
+            self._told["threads"] = max(1, int(sum(self.client.nthreads().values())))
+        return int(self._told["threads"])
 
     def n_workers(self) -> int:
         """Workers there are."""
@@ -92,8 +110,10 @@ class Workers:
 
     def worker_bytes(self) -> float:
         """Memory limit of the smallest worker; infinity where none is set."""
-        limits = [worker["memory_limit"] or np.inf for worker in self._known().values()]
-        return float(min(limits, default=np.inf))
+        if "bytes" not in self._told:
+            limits = [worker["memory_limit"] or np.inf for worker in self._known().values()]
+            self._told["bytes"] = float(min(limits, default=np.inf))
+        return self._told["bytes"]
 
     def blocks_of(self, array: Any) -> list[Future]:
         """Compute the row blocks of a Dask array that has all columns in one chunk."""
@@ -129,14 +149,14 @@ class Workers:
 
         return isinstance(error, CancelledError | CommClosedError) or self.client.status != "running"
 
-    def _wait(self, futures: Sequence[Future]) -> None:
+    def _wait(self, futures: Sequence[Future], until: str = "ALL_COMPLETED") -> None:
         """Wait for tasks, but not for ever where no worker is left to run them."""
         from distributed import wait
 
         idle_since: float | None = None
         while True:
             try:
-                wait(list(futures), timeout=CHECK_SECONDS)
+                wait(list(futures), timeout=CHECK_SECONDS, return_when=until)
             except TimeoutError:
                 stopped = self._stopped()
                 if stopped is None:
@@ -196,7 +216,7 @@ def connected(client: Any, in_flight: int | None, patience: float, progress: boo
                 "Client; client = Client() for workers on this machine, or Client(address) for a cluster."
             ) from error
     workers = Workers(client, 0, patience, progress)
-    return Workers(client, in_flight or 2 * workers.n_threads() + 2, patience, progress)
+    return Workers(client, in_flight or TURNS * workers.n_threads() + 2, patience, progress, workers._told)
 
 
 def is_dask(X: Any) -> bool:

@@ -19,8 +19,8 @@ import numpy as np
 
 from adaam.engines.kernels import compiled_kernels
 from adaam.engines.kernels.block_neighbors import near_blocks
-from adaam.engines.kernels.neighbors import nearest_others
-from adaam.engines.kernels.strips import pruned_strips, tallied_strips
+from adaam.engines.kernels.neighbors import common_frame, nearest_others
+from adaam.engines.kernels.strips import completed, surviving_strips, tallied_strips
 
 _COMPILING = Lock()
 
@@ -37,10 +37,12 @@ def _rehearsed(narrow: type) -> ModuleType:
     assert kernels is not None
     with _one_process_at_a_time(narrow.__name__):
         X = np.random.default_rng(0).standard_normal((40, 3))
-        pruned_strips(1.0, [(X, X, 1.0), (X, X, 1.0)], True, narrow, kernels)
+        found = surviving_strips((0.5, 1.0), [(X, X, 1.0), (X, X, 1.0)], True, narrow, kernels, len(X) ** 2)
+        assert found is not None
+        completed(found, 0.75, [(X, X, 1.0), (X, X, 1.0)], kernels)
         list(tallied_strips(0.5, 1.0, [(X, 1.0), (X, 1.0)], True, kernels))
         nearest_others(X, 2, kernels, 1.0)
-        list(near_blocks([X, X], [np.ones(40), np.ones(40)], kernels))
+        list(near_blocks([X, X], [np.ones(40), np.ones(40)], common_frame(X), kernels))
         best = np.zeros((40, 1), np.int64)
         kernels.keep_best(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1), best, best, np.ones((40, 1)))
         kernels.magnitudes(X, np.zeros(1, np.int64), np.ones(1, np.int64), np.empty(1))

@@ -8,10 +8,12 @@ from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from adaam._typing import Column, FloatMatrix, FloatVector
+from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import spread
+from adaam.engines.kernels.kept import KEPT
 from adaam.engines.kernels.panels import PANEL, factor_tiles, from_panels, n_panels_of, row_panels, zeros
 from adaam.engines.kernels.screened import MAX_TILE_ROWS, TILE_COLUMNS, BlockTally
 
@@ -47,7 +49,7 @@ class Screens:
         """Tiles between the first block and another one; of the first with itself, those right of the diagonal."""
         n, width = len(self.factors[0]), len(self.factors[block])
         factors = factor_tiles(self._narrow(block), TILE_COLUMNS)
-        for rows in row_blocks(n, MAX_TILE_ROWS):
+        for rows in _heights(n):
             for tile in range(rows.start // TILE_COLUMNS if block == 0 else 0, len(factors)):
                 columns = slice(tile * TILE_COLUMNS, min((tile + 1) * TILE_COLUMNS, width))
                 yield Strip(rows, columns, columns.start - rows.start if block == 0 else n, tile, factors[tile])
@@ -57,38 +59,73 @@ class Screens:
         return np.float32(min(magnitude / self.peak / self.peak, 4.0) + room * self.error)
 
 
-def pruned_strips(
-    threshold: float,
-    blocks: Sequence[tuple[FloatMatrix, FloatMatrix, Column]],
+def _heights(n_rows: int) -> list[slice]:
+    return row_blocks(n_rows, MAX_TILE_ROWS)
+
+
+class Listed(NamedTuple):
+    """Entries inside a bracket, between the first block and another one; rows and columns within their blocks."""
+
+    rows: IntVector
+    columns: IntVector
+    values: FloatVector
+
+    def from_magnitude(self, threshold: float) -> "Listed":
+        """Those of magnitude at least `threshold`."""
+        kept = np.abs(self.values) >= threshold
+        return Listed(self.rows[kept], self.columns[kept], self.values[kept])
+
+
+class Survivors(NamedTuple):
+    """What a pass adds for entries above a bracket, and the entries inside it."""
+
+    product: FloatMatrix  # SWX for the rows of the first block, by panels
+    scale: float  # of the product: what it must be multiplied with
+    sums: list[FloatVector]  # Sw of each block
+    above: float  # multiplicity of what was added
+    listed: list[Listed]  # for each block
+
+
+Block = tuple[FloatMatrix, FloatMatrix, Column]  # P, X and weights of the same rows
+
+
+def surviving_strips(
+    bracket: tuple[float, float],
+    blocks: Sequence[Block],
     with_own: bool,
     narrow: type,
     kernels: ModuleType,
-) -> tuple[FloatMatrix, list[FloatVector]]:
-    """Half of X'WSWX and the sums Sw of each block, from the entries of PP' between the first block and all others.
+    most_listed: int = 0,
+) -> Survivors | None:
+    """Pass over the entries of PP' between the first block and all others; those within it count `with_own`.
 
-    Blocks are P, X and weights of the same rows. Entries of magnitude at least `threshold` count; those within the
-    first block do `with_own`. Rows of X are multiplied in the precision `narrow`, sums are in float64.
+    Entries above the bracket are added, those inside are listed; None where these are more than `most_listed`. A
+    bracket whose upper end is the number just below its lower one has nothing inside. Rows of X are multiplied in the
+    precision `narrow`, sums are in float64.
     """
     screens = Screens([P for P, _, _ in blocks])
-    bracket = (threshold, float(np.nextafter(threshold, -1.0)))
-    # Entries far above the threshold come from the tiles, unless rows are so few that rounding does not cancel.
-    sure = screens.screen(threshold, 1.0) if narrow is np.float32 else np.float32(np.inf)
-    near = (screens.screen(threshold, -1.0), sure)
-    nowhere = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+    # Entries far above the bracket come from the tiles, unless rows are so few that rounding does not cancel.
+    sure = screens.screen(bracket[1], 1.0) if narrow is np.float32 else np.float32(np.inf)
+    near = (screens.screen(bracket[0], -1.0), sure)
+    most = MAX_TILE_ROWS * TILE_COLUMNS if bracket[0] <= bracket[1] else 0
+    places, values = np.empty((2, most), np.int32), np.empty(most)
     weights = [np.array(spread(w, len(P))) for P, _, w in blocks]
-    length = max(max(float(X.max(initial=0.0)), -float(X.min(initial=0.0))) for _, X, _ in blocks) or 1.0
+    used = range(0 if with_own else 1, len(blocks))
+    length = max((largest_entry(blocks[index][1]) for index in used), default=1.0)
     heaviest = max(float(w.max(initial=0.0)) for w in weights)
     unit = max(screens.peak * screens.peak * heaviest, float(np.finfo(np.float64).tiny))
     n, d = blocks[0][1].shape
-    half = np.zeros((d, d))
-    products = [
-        zeros((n_panels_of(d), (rows.stop - rows.start) * PANEL), np.float64) for rows in row_blocks(n, MAX_TILE_ROWS)
-    ]
+    products = [zeros((n_panels_of(d), (rows.stop - rows.start) * PANEL), np.float64) for rows in _heights(n)]
     sums = [np.zeros(len(w)) for w in weights]
-    for index in range(0 if with_own else 1, len(blocks)):
-        panels = row_panels(blocks[index][1], TILE_COLUMNS, length, narrow)
+    nothing = Listed(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
+    listed = [nothing] * len(blocks)
+    above, n_listed = 0.0, 0
+    for index in used:
+        panels = panels_of(blocks[index][1], narrow)
+        scale = largest_entry(blocks[index][1]) / length / unit
+        parts = [nothing]
         for rows, columns, ahead, tile, factor in screens.strips(index):
-            kernels.add_survivors(
+            reached, n_inside = kernels.add_survivors(
                 screens.narrow[rows],
                 factor,
                 columns.stop - columns.start,
@@ -101,16 +138,75 @@ def pruned_strips(
                 panels[tile],
                 weights[0][rows],
                 weights[index][columns],
-                1.0 / unit,
+                scale,
                 products[rows.start // MAX_TILE_ROWS],
                 sums[0][rows],
                 sums[index][columns],
-                *nowhere,
+                places[0],
+                places[1],
+                values,
             )
+            above += reached
+            n_listed += n_inside
+            if n_listed > most_listed:
+                return None
+            if n_inside:
+                row, column = places[:, :n_inside] + np.array([[rows.start], [columns.start]], np.int32)
+                parts.append(Listed(row, column, values[:n_inside].copy()))
+        listed[index] = Listed(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    return Survivors(np.concatenate(products, axis=1), unit * length, sums, above, listed)
+
+
+def largest_entry(X: FloatMatrix) -> float:
+    """Largest magnitude in a block, 1 where all are zero."""
+    return KEPT.made(X, "largest", lambda: max(float(X.max(initial=0.0)), -float(X.min(initial=0.0))) or 1.0, 8)
+
+
+def panels_of(X: FloatMatrix, narrow: type) -> FloatMatrix:
+    """Rows of a block over their largest magnitude, by panels, in the precision that they are multiplied in."""
+
+    def make() -> FloatMatrix:
+        return row_panels(X, TILE_COLUMNS, largest_entry(X), narrow)
+
+    return KEPT.made(X, ("panels", narrow), make, X.size * np.dtype(narrow).itemsize)
+
+
+def completed(
+    found: Survivors, threshold: float, blocks: Sequence[Block], kernels: ModuleType | None
+) -> tuple[FloatMatrix, list[FloatVector]]:
+    """Half of X'WSWX and the sums Sw of each block, with the listed entries of magnitude at least `threshold`.
+
+    Where this process has no compiled kernels, SciPy adds them.
+    """
+    product = np.array(found.product)
+    sparse = np.zeros(())
+    sums = [part.copy() for part in found.sums]
+    weights = [spread(w, len(P)) for P, _, w in blocks]
+    for index, listed in enumerate(found.listed):
+        row, column, values = listed.from_magnitude(threshold)
+        if len(values) == 0:
+            continue
+        weighted = values * weights[index][column]
+        X = blocks[index][1]
+        if kernels is None:
+            sparse = sparse + csr_array((weighted, (row, column)), shape=(len(sums[0]), len(X))) @ X
+        else:
+            panels = panels_of(X, product.dtype.type)
+            kernels.add_listed(row, column, weighted, largest_entry(X) / found.scale, panels, product)
+        sums[0] += np.bincount(row, weighted, len(sums[0]))
+        sums[index] += np.bincount(column, values * weights[0][row], len(sums[index]))
     own = blocks[0][1] if (weights[0] == 1.0).all() else blocks[0][1] * weights[0][:, None]
-    for rows, product in zip(row_blocks(n, MAX_TILE_ROWS), products, strict=True):
-        half += own[rows].T @ from_panels(product, d)
-    return half * (unit * length), sums
+    return np.asarray(own.T @ (from_panels(product, own.shape[1]) * found.scale + sparse)), sums
+
+
+def pruned_strips(
+    threshold: float, blocks: Sequence[Block], with_own: bool, narrow: type, kernels: ModuleType
+) -> tuple[FloatMatrix, list[FloatVector]]:
+    """Half of X'WSWX and the sums Sw of each block, from entries of magnitude at least `threshold`."""
+    bracket = (threshold, float(np.nextafter(threshold, -1.0)))
+    found = surviving_strips(bracket, blocks, with_own, narrow, kernels)
+    assert found is not None
+    return completed(found, threshold, blocks, kernels)
 
 
 def tallied_strips(
