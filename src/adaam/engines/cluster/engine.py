@@ -52,7 +52,7 @@ class DaskEngine:
     client : distributed.Client, default=None
         The client to work with; None means the current one.
     block_rows : int, default=None
-        Rows of a block. None means four blocks for each thread of the workers, more where blocks would be large, and
+        Rows of a block. None means two blocks for each thread of the workers, more where blocks would be large, and
         at most 96. Results agree to rounding.
     task_bytes : int, default=None
         Bytes of rows that a task may hold; None means 256 MiB, or a tenth of a worker's memory where that is less.

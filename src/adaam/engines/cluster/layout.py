@@ -28,9 +28,9 @@ def even_sizes(n_rows: int, n_blocks: int) -> Sizes:
 
 
 def planned_sizes(n_rows: int, row_bytes: int, n_threads: int, task_bytes: int, block_rows: int | None) -> Sizes:
-    """Choose row blocks: four for each thread, so that all have work, within what a task may hold."""
+    """Choose row blocks: two for each thread, so that all have work in pairs of them, within what a task may hold."""
     if block_rows is None:
-        n_blocks = max(4 * n_threads, -(-8 * n_rows * row_bytes // task_bytes))
+        n_blocks = max(4, 2 * n_threads, -(-8 * n_rows * row_bytes // task_bytes))
         n_blocks = min(n_blocks, max(MOST_BLOCKS, 2 * n_threads), max(1, n_rows // LEAST_ROWS))
     else:
         n_blocks = -(-n_rows // block_rows)
