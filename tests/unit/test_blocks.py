@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from adaam import AdaAM
+from adaam import AdaAM, CPUEngine
 from adaam.engines.blocks import blas_threads, held_threads, ordered_map
 
 
@@ -59,3 +59,11 @@ def test_the_bits_of_a_fit_do_not_depend_on_the_number_of_threads(rng):
         with threadpool_limits(n_threads, user_api="blas"):
             maps.append(AdaAM(3).fit(X).components_)
     np.testing.assert_array_equal(*maps)
+
+
+@pytest.mark.parametrize("n_items", range(7))
+def test_items_come_in_order_and_one_left_over_has_all_threads(n_items):
+    with threadpool_limits(2, user_api="blas"), held_threads():
+        found = list(CPUEngine().each(lambda item: (item, blas_threads()), range(n_items)))
+    assert [item for item, _ in found] == list(range(n_items))
+    assert [threads for _, threads in found] == [1] * (n_items - n_items % 2) + [2] * (n_items % 2)

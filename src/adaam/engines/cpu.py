@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines import one_pass
-from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.blocks import blas_threads, ordered_map, row_blocks
 from adaam.engines.columns import at, beside, spread, total
 from adaam.engines.cut import Pairs, exact_cut
 from adaam.engines.equal_rows import distinct
@@ -77,8 +77,12 @@ class CPUEngine:
         return np.asarray(Z)
 
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
-        """Do work for each item, an item a thread."""
-        return ordered_map(work, items)
+        """Do work for each item, an item a thread; one left over at the end has all threads for the maps within it."""
+        n_threads = blas_threads()
+        n_left = len(items) % n_threads
+        alone = n_left if n_left <= max(1, n_threads // 4) else 0
+        yield from ordered_map(work, items[: len(items) - alone])
+        yield from map(work, items[len(items) - alone :])
 
     def asarray(self, X: Tall) -> Tall:
         """Return X itself: validated rows are already where this engine works."""

@@ -35,7 +35,7 @@ def heat_links(sample: Sample, n_neighbors: int, kernel: HeatKernel) -> Links:
     """Links of the heat-kernel graph within a block."""
     affinity = heat_affinity(neighbor_graph(sample, n_neighbors), kernel, sample)
     degrees = sample.engine.cross(sample.X, sample.X, affinity.degrees())
-    return Links(laplacian_gram(affinity, sample.X, sample.engine), degrees)
+    return Links(degrees - affinity.gram(sample.X), degrees)
 
 
 def pruned_links(sample: Sample, onto: FloatMatrix, share: float, alpha_c: float, diagonal: DiagonalRule) -> Links:
