@@ -9,26 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adaam._typing import FloatMatrix, FloatVector, IntVector
+from adaam._typing import FloatMatrix, FloatVector
 from adaam.engines.blocks import ordered_map
 from adaam.engines.bracket import guess_bracket
 from adaam.engines.cut import MAX_DISTINCT, MIN_ROWS, Tally, joined
 from adaam.engines.kernels.panels import from_panels
-from adaam.engines.kernels.screened import Survivors
+from adaam.engines.kernels.screened import Listed, Survivors
 from adaam.engines.protocol import kept_from
-
-
-class Listed(NamedTuple):
-    """Entries of a row block inside the bracket."""
-
-    rows: IntVector
-    columns: IntVector
-    values: FloatVector
-
-    def from_magnitude(self, threshold: float) -> "Listed":
-        """Those of magnitude at least `threshold`."""
-        kept = np.abs(self.values) >= threshold
-        return Listed(self.rows[kept], self.columns[kept], self.values[kept])
 
 
 class Strip(NamedTuple):

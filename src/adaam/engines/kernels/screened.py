@@ -59,6 +59,19 @@ class Screened:
         return np.float32(min(magnitude / self.peak / self.peak, 4.0) + room * self.error)
 
 
+class Listed(NamedTuple):
+    """Entries of a row block inside a bracket."""
+
+    rows: IntVector  # within the block
+    columns: IntVector
+    values: FloatVector
+
+    def from_magnitude(self, threshold: float) -> "Listed":
+        """Those of magnitude at least `threshold`."""
+        kept = np.abs(self.values) >= threshold
+        return Listed(self.rows[kept], self.columns[kept], self.values[kept])
+
+
 class Survivors:
     """What a pass adds to SWX and Sw: entries of PP' above a bracket, beside those inside it, which it lists.
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
+from adaam._typing import Column, FloatMatrix, FloatVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import spread
 from adaam.engines.kernels.kept import KEPT
 from adaam.engines.kernels.panels import PANEL, factor_tiles, from_panels, n_panels_of, row_panels, zeros
-from adaam.engines.kernels.screened import MAX_TILE_ROWS, TILE_COLUMNS, BlockTally
+from adaam.engines.kernels.screened import MAX_TILE_ROWS, TILE_COLUMNS, BlockTally, Listed
 
 
 class Strip(NamedTuple):
@@ -63,19 +63,6 @@ def _heights(n_rows: int) -> list[slice]:
     return row_blocks(n_rows, MAX_TILE_ROWS)
 
 
-class Listed(NamedTuple):
-    """Entries inside a bracket, between the first block and another one; rows and columns within their blocks."""
-
-    rows: IntVector
-    columns: IntVector
-    values: FloatVector
-
-    def from_magnitude(self, threshold: float) -> "Listed":
-        """Those of magnitude at least `threshold`."""
-        kept = np.abs(self.values) >= threshold
-        return Listed(self.rows[kept], self.columns[kept], self.values[kept])
-
-
 class Survivors(NamedTuple):
     """What a pass adds for entries above a bracket, and the entries inside it."""
 
@@ -83,7 +70,7 @@ class Survivors(NamedTuple):
     scale: float  # of the product: what it must be multiplied with
     sums: list[FloatVector]  # Sw of each block
     above: float  # multiplicity of what was added
-    listed: list[Listed]  # for each block
+    listed: list[Listed]  # for each block, columns within it
 
 
 Block = tuple[FloatMatrix, FloatMatrix, Column]  # P, X and weights of the same rows
