@@ -37,9 +37,9 @@ class Recording(CPUEngine):
             self.asked["neighbors"] = (X, n_neighbors)
         return super().neighbors(X, n_neighbors, rows)
 
-    def cut_gram(self, P, t, X, weights, diagonal):
+    def cut_laplacian(self, P, t, X, weights, diagonal, half):
         self.asked.setdefault("passes", []).append((P, t, X, weights, diagonal))
-        return super().cut_gram(P, t, X, weights, diagonal)
+        return super().cut_laplacian(P, t, X, weights, diagonal, half)
 
 
 def all_products(A):
@@ -68,7 +68,7 @@ def cases(X, engine):
     for name, (P, t, Z, weights, diagonal) in zip(("intermediate", "final"), asked["passes"], strict=True):
         threshold = kept_from(engine.cut(P, t, weights, diagonal), P.dtype)
         given = {
-            "cut and pruned pass in one": (engine.cut_gram, (P, t, Z, weights, diagonal)),
+            "cut and pruned pass in one": (engine.cut_laplacian, (P, t, Z, weights, diagonal, None)),
             "pruned pass": (engine.pruned_gram, (P, threshold, Z, weights)),
             "cut": (engine.cut, (P, t, weights, diagonal)),
         }

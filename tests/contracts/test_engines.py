@@ -33,7 +33,7 @@ from adaam import (
     save,
 )
 from adaam.affinity import heat_affinity
-from adaam.engines import CPUEngine, GPUEngine, resolve_engine
+from adaam.engines import CPUEngine, FittedHeat, GPUEngine, resolve_engine
 from adaam.engines.protocol import kept_from
 from adaam.graph import given_graph
 from adaam.sample import Sample
@@ -236,16 +236,24 @@ def test_pruned_gram_matches_the_dense_matrix(engine, dtype, weighted, share):
     close(engine.to_host(degrees), w * (kept @ w), dtype)
 
 
+@pytest.mark.parametrize("beside", ["nothing", "graph"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_cut_and_gram_together_are_those_of_the_two_verbs(engine, weighted):
-    X, P = engine.asarray(cloud(300)), engine.asarray(factor(300, 6))
-    w = multiset(300) if weighted else np.ones(300)
+def test_cut_and_laplacian_together_are_those_of_single_verbs(engine, weighted, beside):
+    rows, P = cloud(300), engine.asarray(factor(300, 6))
+    X, w = engine.asarray(rows), multiset(300) if weighted else np.ones(300)
     t = np.floor(w.sum() ** 2 / 20)
-    cut, gram, degrees = engine.cut_gram(P, t, X, w, w**2)
+    half, links = None, np.zeros((300, 300))
+    if beside == "graph":
+        held = engine.column(w)
+        half = engine.neighbor_graph(X, 5, held).heat_half(FittedHeat(3.0, 1), held)
+        links = engine.to_host(half).toarray()
+        links = links + links.T
+    cut, laplacian, degrees = engine.cut_laplacian(P, t, X, w, w**2, half)
     assert cut == pytest.approx(engine.cut(P, t, w, w**2), rel=1e-12)
-    expected, expected_degrees = engine.pruned_gram(P, kept_from(cut, np.float64), X, w)
-    close(gram, expected, np.float64)
+    gram, expected_degrees = engine.pruned_gram(P, kept_from(cut, np.float64), X, w)
     close(engine.to_host(degrees), engine.to_host(expected_degrees), np.float64)
+    spread = np.diag(engine.to_host(expected_degrees))
+    close(laplacian, rows.T @ (spread + oracles.laplacian(links)) @ rows - gram, np.float64)
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "resident"])

@@ -111,15 +111,30 @@ def test_cut_is_exact_on_ties(seed, n, r, share):
     assert exact_cut(pairs, t) == oracles.cut(P @ P.T, t)
 
 
-def check_one_pass(P, X, t, weights, diagonal, loops, tolerance=1e-12):
+def graph_half(n, rng, per_row=3):
+    """Half of a sparse affinity, with entries on its diagonal as copies of rows leave them."""
+    rows, columns = np.repeat(np.arange(n), per_row), rng.integers(n, size=n * per_row)
+    return csr_array((rng.random(n * per_row), (rows, columns)), shape=(n, n))
+
+
+def dense_laplacian(P, cut, X, weights, half):
+    """X'(D - A)X and row sums of the pruned part, from n x n matrices."""
+    S = P @ P.T
+    pruned = np.where(np.abs(S) >= cut * (1 - 1e-14), S, 0.0) * np.outer(weights, weights)
+    np.fill_diagonal(pruned, 0.0)
+    A = pruned if half is None else pruned + (half + half.T).toarray()
+    return X.T @ oracles.laplacian(A) @ X, pruned.sum(axis=1)
+
+
+def check_one_pass(P, X, t, weights, diagonal, loops, tolerance=1e-12, half=None):
     """Compare with the dense matrix; whether there was an answer."""
-    found = one_pass.cut_gram(P, t, X, weights, diagonal, loops)
+    found = one_pass.cut_laplacian(P, t, X, weights, diagonal, half, loops)
     if found is None:
         return False
-    cut, gram, degrees = found
+    cut, laplacian, degrees = found
     assert cut == pytest.approx(dense_cut(P, t, weights, diagonal), rel=1e-13)
-    expected, expected_degrees = dense_pruned(P, cut * (1 - 1e-14), X, weights)
-    np.testing.assert_allclose(gram, expected, atol=tolerance * max(1.0, np.abs(expected).max()))
+    expected, expected_degrees = dense_laplacian(P, cut, X, weights, half)
+    np.testing.assert_allclose(laplacian, expected, atol=tolerance * max(1.0, np.abs(expected).max()))
     np.testing.assert_allclose(degrees, expected_degrees, atol=1e-12 * max(1.0, np.abs(expected_degrees).max()))
     return True
 
@@ -127,12 +142,12 @@ def check_one_pass(P, X, t, weights, diagonal, loops, tolerance=1e-12):
 @needs_numba
 @pytest.mark.parametrize("n", [257, 288, 401])
 @pytest.mark.parametrize("share", [0.001, 0.04, 0.3])
-def test_cut_and_gram_of_one_pass_are_those_of_the_dense_matrix(n, share, rng, loops):
+def test_cut_and_laplacian_of_one_pass_are_those_of_the_dense_matrix(n, share, rng, loops):
     P, X = rng.standard_normal((n, 3)), rng.standard_normal((n, 5))
     for weights in (np.ones(n), rng.integers(1, 4, size=n).astype(float)):
         t = np.floor(share * weights.sum() ** 2)
         assert check_one_pass(P, X, t, weights, weights**2, loops)
-        assert check_one_pass(P, X, t, weights, weights**2 - weights, loops)
+        assert check_one_pass(P, X, t, weights, weights**2 - weights, loops, half=graph_half(n, rng))
 
 
 @needs_numba
@@ -150,12 +165,27 @@ def test_one_pass_keeps_ties_together(seed, n, r, share):
 def test_a_bracket_that_missed_costs_a_second_pass_and_nothing_else(guess, rng, monkeypatch):
     P, X = rng.standard_normal((300, 3)), rng.standard_normal((300, 4))
     monkeypatch.setattr(one_pass, "guess_bracket", lambda *_: guess)
-    assert one_pass.cut_gram(P, 5000, X, np.ones(300), np.ones(300), compiled_kernels("numba", 300)) is None
-    cut, gram, degrees = CPUEngine(kernels="numba").cut_gram(P, 5000, X, 1.0, 1.0)
-    plain = CPUEngine(kernels="numpy").cut_gram(P, 5000, X, 1.0, 1.0)
+    assert one_pass.cut_laplacian(P, 5000, X, np.ones(300), np.ones(300), None, compiled_kernels("numba", 300)) is None
+    half = graph_half(300, rng)
+    cut, laplacian, degrees = CPUEngine(kernels="numba").cut_laplacian(P, 5000, X, 1.0, 1.0, half)
+    plain = CPUEngine(kernels="numpy").cut_laplacian(P, 5000, X, 1.0, 1.0, half)
     assert cut == pytest.approx(plain[0], rel=1e-13)
-    np.testing.assert_allclose(gram, plain[1], atol=1e-10)
+    np.testing.assert_allclose(laplacian, plain[1], atol=1e-10)
     np.testing.assert_allclose(degrees, plain[2], atol=1e-10)
+
+
+@needs_numba
+def test_sums_over_many_rows_in_float32_lose_less_than_a_hundred_millionth(rng):
+    # Columns of very different variance: errors are small beside the columns that they belong to.
+    n = kernels.MANY_ROWS
+    P = np.linalg.qr(rng.standard_normal((n, 4)))[0]
+    X = rng.standard_normal((n, 12)) * 10.0 ** -np.arange(12)
+    half = graph_half(n, rng)
+    found = CPUEngine(kernels="numba").cut_laplacian(P, n * n / 20, X, 1.0, 1.0, half)
+    plain = CPUEngine(kernels="numpy").cut_laplacian(P, n * n / 20, X, 1.0, 1.0, half)
+    lengths = np.linalg.norm(X, axis=0)
+    found, plain = (laplacian / np.outer(lengths, lengths) for _, laplacian, _ in (found, plain))
+    np.testing.assert_allclose(found, plain, atol=1e-8 * np.abs(plain).max())
 
 
 @needs_numba

@@ -15,6 +15,7 @@ from adaam.affinity.values import (
     diagonal_counts,
     laplacian_gram,
     pruned_affinity,
+    pruned_beside,
 )
 
 __all__ = [
@@ -37,4 +38,5 @@ __all__ = [
     "heat_affinity",
     "laplacian_gram",
     "pruned_affinity",
+    "pruned_beside",
 ]

@@ -6,15 +6,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from adaam._checks import check_number, check_word
-from adaam._typing import Constraint, DiagonalRule, FloatMatrix
+from adaam._typing import Constraint, DiagonalRule, FloatMatrix, Tall
 from adaam.affinity.heat import HeatKernel, heat_affinity, resolve_heat
 from adaam.affinity.values import (
     DiagonalAffinity,
     PrunedAffinity,
     SumAffinity,
     diagonal_counts,
-    laplacian_gram,
     pruned_affinity,
+    pruned_beside,
 )
 from adaam.engines import Graph
 from adaam.linalg import left_vector_map, whitened_eigenpairs, whitening
@@ -96,19 +96,18 @@ def adaptive_affinity(
     rank, n_columns = (max(1, round(r * n_clusters)) for r in (settings.rank, settings.projection_rank))
     t = [max(1.0, np.floor(sample.size**2 / (alpha * n_clusters))) for alpha in settings.alphas]
 
-    intermediate = _pruned(sample, left[:, :rank], t[0], settings.diagonal)
-    base = laplacian_gram(SumAffinity((heat, intermediate), engine), X, engine)
+    on_diagonal = diagonal_counts(sample, settings.diagonal)
+    intermediate, base = pruned_beside(sample, _mapped(sample, left[:, :rank]), t[0], on_diagonal, heat)
     final: PrunedAffinity | None = None
     for _ in range(n_iter):
-        total = base if final is None else base + laplacian_gram(final, X, engine)
+        total = base if final is None else base + final.laplacian(X)
         projection = whitened_eigenpairs(total, bound, n_columns, eigh=engine.eigh).vectors
         turn = left_vector_map(projection.T @ gram @ projection, n_columns, n)
-        final = _pruned(sample, projection @ turn, t[1], settings.diagonal)
+        final = pruned_affinity(sample, _mapped(sample, projection @ turn), t[1], on_diagonal)
     assert final is not None
     return Learned(SumAffinity((final, DiagonalAffinity(degrees, engine)), engine), intermediate, final)
 
 
-def _pruned(sample: Sample, onto_vectors: FloatMatrix, t: float, diagonal: DiagonalRule) -> PrunedAffinity:
-    """Δ of rows mapped onto orthonormal columns P: PP' pruned to t entries."""
-    P = sample.engine.project(sample.X, 1.0, np.zeros(sample.X.shape[1]), onto_vectors.T)
-    return pruned_affinity(sample, P, t, diagonal_counts(sample, diagonal))
+def _mapped(sample: Sample, onto_vectors: FloatMatrix) -> Tall:
+    """Map rows onto orthonormal columns P."""
+    return sample.engine.project(sample.X, 1.0, np.zeros(sample.X.shape[1]), onto_vectors.T)

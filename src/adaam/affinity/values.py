@@ -25,29 +25,10 @@ class Affinity(Protocol):
         ...
 
 
-class Parts(NamedTuple):
-    """X'AX in two parts: what lies off the diagonal, and the entries on it (None where they are not told apart)."""
-
-    off_diagonal: FloatMatrix
-    diagonal: Column | None
-
-
-def gram_parts(affinity: Affinity, X: Tall) -> Parts:
-    """Split X'AX, where the affinity can: diagonals of several terms then cost one product, and none in a Laplacian."""
-    parts: Callable[[Tall], Parts] | None = getattr(affinity, "gram_parts", None)
-    return Parts(affinity.gram(X), None) if parts is None else parts(X)
-
-
-def joined(parts: Parts, X: Tall, engine: Engine) -> FloatMatrix:
-    """Put X'AX together again."""
-    return parts.off_diagonal if parts.diagonal is None else parts.off_diagonal + engine.cross(X, X, parts.diagonal)
-
-
 def laplacian_gram(affinity: Affinity, X: Tall, engine: Engine) -> FloatMatrix:
-    """Return X'(D - A)X; what lies on the diagonal of A cancels."""
-    off_diagonal, diagonal = gram_parts(affinity, X)
-    degrees = affinity.degrees()
-    return engine.cross(X, X, degrees if diagonal is None else degrees - diagonal) - off_diagonal
+    """Return X'(D - A)X, from the affinity itself where it knows a shorter way than through X'DX and X'AX."""
+    known: Callable[[Tall], FloatMatrix] | None = getattr(affinity, "laplacian", None)
+    return engine.cross(X, X, affinity.degrees()) - affinity.gram(X) if known is None else known(X)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +91,9 @@ class DiagonalAffinity:
         """Return X'AX."""
         return self.engine.cross(X, X, self.entries)
 
-    def gram_parts(self, X: Tall) -> Parts:
-        """Nothing off the diagonal."""
-        return Parts(np.zeros((X.shape[1], X.shape[1])), self.entries)
+    def laplacian(self, X: Tall) -> FloatMatrix:
+        """Nothing: what lies on the diagonal of A cancels."""
+        return np.zeros((X.shape[1], X.shape[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +109,18 @@ class SumAffinity:
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'AX."""
-        return joined(self.gram_parts(X), X, self.engine)
+        return np.asarray(sum(term.gram(X) for term in self.terms))
 
-    def gram_parts(self, X: Tall) -> Parts:
-        """Sum the parts of the terms."""
-        parts = [gram_parts(term, X) for term in self.terms]
-        diagonals = [part.diagonal for part in parts if part.diagonal is not None]
-        total = np.asarray(sum(part.off_diagonal for part in parts))
-        return Parts(total, sum(diagonals) if diagonals else None)
+    def laplacian(self, X: Tall) -> FloatMatrix:
+        """Return X'(D - A)X."""
+        return np.asarray(sum(laplacian_gram(term, X, self.engine) for term in self.terms))
 
 
 class Known(NamedTuple):
-    """What the last pass over the pairs gave: X'AX for these rows, and the row sums of A."""
+    """What the last pass over the pairs gave: X'(D - A)X for these rows, and the row sums D of A."""
 
     rows: Tall
-    parts: Parts
+    laplacian: FloatMatrix
     degrees: Column
 
 
@@ -168,35 +146,47 @@ class PrunedAffinity:
     def degrees(self) -> Column:
         """Row sums Δ1, which pruning leaves different from zero."""
         if not self._known:
-            self.gram_parts(self.factor)
+            self.laplacian(self.factor)
         return self._known[0].degrees
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'ΔX."""
-        return joined(self.gram_parts(X), X, self.engine)
+        laplacian = self.laplacian(X)
+        return self.engine.cross(X, X, self.degrees()) - laplacian
 
-    def gram_parts(self, X: Tall) -> Parts:
-        """Pass over the pairs once, for the Gram matrix and the row sums; the diagonal apart."""
+    def laplacian(self, X: Tall) -> FloatMatrix:
+        """Return X'(D - Δ)X, of which a pass over the pairs gives X'ΔX off the diagonal; what lies on it cancels."""
         if not self._known or X is not self._known[0].rows:
-            self._remember(X, *self.engine.pruned_gram(self.factor, self.threshold(), X, self.weights))
-        return self._known[0].parts
+            gram, degrees = self.engine.pruned_gram(self.factor, self.threshold(), X, self.weights)
+            self.remember(X, self.engine.cross(X, X, degrees) - gram, degrees)
+        return self._known[0].laplacian
 
-    def _remember(self, X: Tall, gram: FloatMatrix, degrees: Column) -> None:
+    def remember(self, X: Tall, laplacian: FloatMatrix, degrees: Column) -> None:
+        """Keep what a pass gave: X'(D - Δ)X, and row sums of what lies off the diagonal."""
         squares = self.engine.row_norms(self.factor) ** 2
         kept = squares * (squares >= self.threshold()) * self.diagonal
-        self._known[:] = [Known(X, Parts(gram, kept), degrees + kept)]
+        self._known[:] = [Known(X, laplacian, degrees + kept)]
 
 
 def pruned_affinity(sample: Sample, factor: Tall, t: float, diagonal: Column) -> PrunedAffinity:
     """Prune PP' to its t entries of largest magnitude, ties kept; diagonal ones count as often as `diagonal` says.
 
-    The rows it is wanted for are known, so that their Gram matrix can come from the pass that finds the cut.
+    The rows it is wanted for are known, so that their Laplacian can come from the pass that finds the cut.
     """
     engine, weights = sample.engine, sample.engine_weights
-    cut, gram, degrees = engine.cut_gram(factor, t, sample.X, weights, diagonal)
+    cut, laplacian, degrees = engine.cut_laplacian(factor, t, sample.X, weights, diagonal, None)
     affinity = PrunedAffinity(factor, cut, weights, diagonal, engine)
-    affinity._remember(sample.X, gram, degrees)
+    affinity.remember(sample.X, laplacian, degrees)
     return affinity
+
+
+def pruned_beside(
+    sample: Sample, factor: Tall, t: float, diagonal: Column, other: HalfAffinity
+) -> tuple[PrunedAffinity, FloatMatrix]:
+    """Prune as `pruned_affinity` does; also X'(D - A)X of its sum A with another affinity, from the same pass."""
+    engine, weights = sample.engine, sample.engine_weights
+    cut, laplacian, _ = engine.cut_laplacian(factor, t, sample.X, weights, diagonal, other.half)
+    return PrunedAffinity(factor, cut, weights, diagonal, engine), laplacian
 
 
 def diagonal_counts(sample: Sample, diagonal: DiagonalRule) -> Column:

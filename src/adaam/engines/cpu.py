@@ -21,7 +21,7 @@ from adaam.engines.kernels import compiled_kernels
 from adaam.engines.nearest import nearest_others
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import neighborhoods, tie_tolerance
-from adaam.engines.protocol import Clusters, Result, two_passes
+from adaam.engines.protocol import Clusters, Result, laplacian_beside, two_passes
 from adaam.engines.tiles import pruned_gram
 from adaam.linalg import eigh
 
@@ -233,8 +233,7 @@ class CPUEngine:
 
     def half_degrees(self, half: Sparse) -> FloatVector:
         """Row sums of H + H'."""
-        along = np.asarray(half.sum(axis=1)).ravel()
-        return np.asarray(along + np.bincount(half.indices, half.data, len(along)))
+        return one_pass.half_degrees(half)
 
     def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
         """Return the t-th largest magnitude of PP', counted with multiplicity."""
@@ -246,17 +245,17 @@ class CPUEngine:
         n = P.shape[0]
         return pruned_gram(P, threshold, X, spread(weights, n), self._tile_rows(), self._kernels(n))
 
-    def cut_gram(
-        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column
+    def cut_laplacian(
+        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column, half: Sparse | None
     ) -> tuple[float, FloatMatrix, FloatVector]:
-        """Return the cut for t entries, and the Gram matrix and row sums of what it keeps."""
+        """Return the cut for t entries, and Laplacian and row sums of what it keeps."""
         n = P.shape[0]
         kernels = self._kernels(n)
         if kernels is not None and P.dtype == X.dtype == np.float64 and X.flags.c_contiguous:
-            found = one_pass.cut_gram(P, t, X, spread(weights, n), spread(diagonal, n), kernels)
+            found = one_pass.cut_laplacian(P, t, X, spread(weights, n), spread(diagonal, n), half, kernels)
             if found is not None:
                 return found
-        return two_passes(self, P, t, X, weights, diagonal)
+        return laplacian_beside(self, two_passes(self, P, t, X, weights, diagonal), X, half)
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia.

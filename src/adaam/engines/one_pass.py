@@ -1,7 +1,8 @@
-"""Cut and pruned Gram matrix from one pass over the tiles of PP'.
+"""Cut and Laplacian of what it keeps from one pass over the tiles of PP'.
 
 Where a bracket of the cut is known, entries above it are kept whatever the cut turns out to be, and can be added at
-once; the few inside are listed, and those that the cut keeps are added afterwards.
+once; the few inside are listed, and those that the cut keeps are added afterwards. Then the row sums D are known, and
+(D/2 - S)X, with S above the diagonal alone, is one product away from half of X'(D - S - S')X.
 """
 
 from types import ModuleType
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from adaam._typing import FloatMatrix, FloatVector
+from adaam._typing import FloatMatrix, FloatVector, Sparse
 from adaam.engines.blocks import ordered_map
 from adaam.engines.bracket import guess_bracket
 from adaam.engines.cut import MAX_DISTINCT, MIN_ROWS, Tally, joined
@@ -27,15 +28,16 @@ class Strip(NamedTuple):
     tally: Tally
 
 
-def cut_gram(
+def cut_laplacian(
     P: FloatMatrix,
     t: float,
     X: FloatMatrix,
     weights: FloatVector,
     diagonal: FloatVector,
+    half: Sparse | None,
     kernels: ModuleType,
 ) -> tuple[float, FloatMatrix, FloatVector] | None:
-    """Cut for t entries, X'WSWX and WSw as `pruned_gram` has them; None where the guess of the bracket missed."""
+    """Cut, Laplacian and row sums as `Engine.cut_laplacian` has them; None where the guess of the bracket missed."""
     n, d = X.shape
     if n <= MIN_ROWS:
         return None
@@ -79,20 +81,33 @@ def cut_gram(
     threshold = kept_from(cut, P.dtype)
     if threshold < low:
         return None
-    uniform = bool(np.all(w == 1.0))
 
-    def part(strip: Strip) -> tuple[FloatMatrix, FloatVector]:
-        rows, product, listed = strip.rows, strip.product, strip.listed.from_magnitude(threshold)
-        weighted = listed.values if uniform else listed.values * w[listed.columns]
-        kernels.add_listed(listed.rows, listed.columns, weighted, 1.0 / survivors.unit, panels, product)
-        sums = np.bincount(listed.columns, listed.values * w[rows][listed.rows], n)
-        sums[rows] += np.bincount(listed.rows, weighted, rows.stop - rows.start)
-        left = X[rows] if uniform else X[rows] * w[rows, None]
-        return np.asarray(left.T @ from_panels(product, d)), sums
+    def complete(strip: Strip) -> FloatVector:
+        listed = strip.listed.from_magnitude(threshold)
+        weighted = listed.values * w[listed.columns]
+        kernels.add_listed(listed.rows, listed.columns, weighted, 1.0 / survivors.unit, panels, strip.product)
+        sums = np.bincount(listed.columns, listed.values * w[strip.rows][listed.rows], n)
+        sums[strip.rows] += np.bincount(listed.rows, weighted, strip.rows.stop - strip.rows.start)
+        return sums
 
-    half = np.zeros((d, d))
-    for gram, sums in ordered_map(part, strips):
-        half += gram
+    for sums in ordered_map(complete, strips):
         degrees += sums
-    half *= survivors.scale
-    return cut, half + half.T, degrees * weights
+    degrees *= weights
+    halves = degrees / 2 if half is None else (degrees + half_degrees(half)) / 2
+
+    def part(strip: Strip) -> FloatMatrix:
+        rows = strip.rows
+        away = X[rows] * halves[rows, None]
+        away -= from_panels(strip.product, d) * (survivors.scale * w[rows, None])
+        if half is not None:
+            away -= half[rows] @ X
+        return np.asarray(X[rows].T @ away)
+
+    laplacian = np.asarray(sum(ordered_map(part, strips)))
+    return cut, laplacian + laplacian.T, degrees
+
+
+def half_degrees(half: Sparse) -> FloatVector:
+    """Row sums of H + H'."""
+    along = np.asarray(half.sum(axis=1)).ravel()
+    return np.asarray(along + np.bincount(half.indices, half.data, len(along)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -162,10 +162,14 @@ class Engine(Protocol):
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
         ...
 
-    def cut_gram(
-        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column
+    def cut_laplacian(
+        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column, half: Sparse | Any | None
     ) -> tuple[float, FloatMatrix, Column]:
-        """Return what `cut` gives, and what `pruned_gram` does with the magnitude `kept_from` that cut."""
+        """Return what `cut` gives; X'(D - A)X, where A = WSW with S as `pruned_gram` has it; and WSw.
+
+        S holds what is kept with the magnitude `kept_from` the cut. With a `half` H, as for `sparse_gram`,
+        A is WSW + H + H'. D holds the row sums of A.
+        """
         ...
 
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
@@ -187,9 +191,27 @@ class Engine(Protocol):
         ...
 
 
-def two_passes(
-    engine: Engine, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column
-) -> tuple[float, FloatMatrix, Column]:
-    """Do as `cut_gram` promises, one verb after the other."""
+class Pruned(NamedTuple):
+    """Cut, and what `pruned_gram` gives for what is kept with it."""
+
+    cut: float
+    gram: FloatMatrix
+    degrees: Column
+
+
+def two_passes(engine: Engine, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column) -> Pruned:
+    """Find the cut, then what it keeps."""
     cut = engine.cut(P, t, weights, diagonal)
-    return cut, *engine.pruned_gram(P, kept_from(cut, P.dtype), X, weights)
+    return Pruned(cut, *engine.pruned_gram(P, kept_from(cut, P.dtype), X, weights))
+
+
+def laplacian_beside(
+    engine: Engine, pruned: Pruned, X: Tall, half: Sparse | Any | None
+) -> tuple[float, FloatMatrix, Column]:
+    """Make of Gram matrices what `cut_laplacian` promises."""
+    cut, gram, degrees = pruned
+    if half is None:
+        return cut, engine.cross(X, X, degrees) - gram, degrees
+    links = engine.sparse_gram(half, X)
+    total = degrees + engine.half_degrees(half)
+    return cut, engine.cross(X, X, total) - gram - links - links.T, degrees

@@ -10,6 +10,7 @@ from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Tall
 from adaam.engines import DaskEngine, Engine
 from adaam.engines.columns import at, spread
 from adaam.large.deal import Deal
+from adaam.large.job import Job
 from adaam.large.spread import SpreadBlocks, dealt_spread
 from adaam.prepare import LinearMap
 from adaam.progress import Teller
@@ -55,11 +56,17 @@ class BlockedRows:
             self._kept[index] = sample
         return sample
 
-    def total(self, blocks: Sequence[int], work: Callable[[Sample], Any], tell: Callable[[int], None]) -> Any:
-        """Sum of what `work` makes of the blocks, in their order; `tell` hears of each block done."""
-        found: Any = None
-        for block, part in zip(blocks, self.engine.each(lambda block: work(self.sample(block)), blocks), strict=True):
-            found = part if found is None else found + part
+    def totals(self, jobs: Sequence[Job], tell: Callable[[int], None]) -> list[Any]:
+        """Sum of what each job makes of its blocks; `tell` hears of each block done."""
+        items = [(job, block) for job, given in enumerate(jobs) for block in given.blocks]
+        found: list[Any] = [None] * len(jobs)
+
+        def part(item: int) -> Any:
+            job, block = items[item]
+            return jobs[job].work(self.sample(block))
+
+        for (job, block), made in zip(items, self.engine.each(part, range(len(items))), strict=True):
+            found[job] = made if found[job] is None else found[job] + made
             tell(block)
         return found
 

@@ -3,18 +3,20 @@
 With one block this is the fit on all pairs.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from functools import partial, reduce
+from operator import add
+from typing import NamedTuple
 
 import numpy as np
 
-from adaam._typing import DiagonalRule, FloatMatrix, FloatVector
-from adaam.affinity import AdaptiveAffinity, HeatKernel
+from adaam._typing import FloatMatrix, FloatVector
+from adaam.affinity import AdaptiveAffinity
 from adaam.affinity.heat import resolve_heat
 from adaam.large.blocked import BlockedRows
-from adaam.large.links import Links, added, heat_links, pruned_links
+from adaam.large.job import Job
+from adaam.large.links import Links, Pruning, final_links, first_links
 from adaam.large.spread import SpreadBlocks
 from adaam.large.stability import Stability, stability
 from adaam.linalg import left_vector_map, smallest_eigenpairs, unit_columns, whitened_eigenpairs, whitening
@@ -51,8 +53,7 @@ class Evidence(NamedTuple):
 
     blocks: range
     gram: FloatMatrix
-    heat: Links
-    intermediate: Links
+    first: Links
 
 
 def halves_of(n_blocks: int) -> list[range]:
@@ -73,13 +74,12 @@ class _Counts(NamedTuple):
 
 def counted_blocks(rows: "BlockedRows | SpreadBlocks") -> Counted:
     """Pass over the blocks once, for what everything else needs to know before."""
-    sizes, n_distinct, grams = np.zeros(rows.n_blocks), 0, []
-    for half in halves_of(rows.n_blocks):
-        counts: _Counts = rows.total(half, _counts, _silent)
-        sizes[list(half)] = counts.sizes
-        n_distinct += counts.n_distinct
-        grams.append(counts.gram)
-    return Counted(sizes, n_distinct, tuple(grams))
+    halves = halves_of(rows.n_blocks)
+    counts: list[_Counts] = rows.totals([Job(half, _counts) for half in halves], _silent)
+    sizes = np.zeros(rows.n_blocks)
+    for half, found in zip(halves, counts, strict=True):
+        sizes[list(half)] = found.sizes
+    return Counted(sizes, sum(found.n_distinct for found in counts), tuple(found.gram for found in counts))
 
 
 def _counts(sample: Sample) -> _Counts:
@@ -108,90 +108,60 @@ class PooledFit:
         The halves take neighbours and intermediate affinity from the pass that all blocks share, so that they cost
         one more pass for their own final affinities.
         """
-        n_blocks = self.rows.n_blocks
-        everything = range(n_blocks)
-        share = self.counted.share(everything)
+        n_blocks, engine = self.rows.n_blocks, self.rows.engine
         gram = np.asarray(sum(self.counted.grams))
         rank = max(1, round(self.settings.rank * self.n_clusters))
-        onto = whitening(gram, self.counted.n_distinct, self.rows.engine.eigh)[:, :rank]
+        onto = whitening(gram, self.counted.n_distinct, engine.eigh)[:, :rank]
 
-        parts = []
-        for half, half_gram in zip(halves_of(n_blocks), self.counted.grams, strict=True):
-            heat, intermediate = self._first_links(half, onto, share)
-            parts.append(Evidence(half, half_gram, heat, intermediate))
-        heat, intermediate = added(part.heat for part in parts), added(part.intermediate for part in parts)
-        projection, final = self._projection(Evidence(everything, gram, heat, intermediate), n_components)
+        pruning = self._pruning(0, range(n_blocks), onto)
+        work = partial(first_links, pruning, self.n_neighbors, resolve_heat(self.settings.heat))
+        halves = halves_of(n_blocks)
+        found = self._totals([Job(half, work) for half in halves], "neighbours and intermediate affinity")
+        evidence = [Evidence(range(n_blocks), gram, reduce(add, found))]
+        if n_blocks > 1:
+            evidence += map(Evidence, halves, self.counted.grams, found)
 
+        final = self._final_links(evidence)
+        components = [self._projection(*known, n_components) for known in zip(evidence, final, strict=True)]
         firmness = None
         if n_blocks > 1:
-            halves = [self._projection(part, n_components)[0].components for part in parts]
-            smaller = min(self.counted.sizes[list(part.blocks)].sum() for part in parts)
-            firmness = stability(projection.components, halves, gram, int(smaller))
-        cuts = (intermediate.cut / n_blocks, final.cut / n_blocks)
-        return Pooled(projection, gram / self.counted.sizes.sum(), cuts, firmness)
+            smaller = min(self.counted.sizes[list(half)].sum() for half in halves)
+            firmness = stability(components[0].components, [c.components for c in components[1:]], gram, int(smaller))
+        cuts = (evidence[0].first.cut / n_blocks, final[0].cut / n_blocks)
+        return Pooled(components[0], gram / self.counted.sizes.sum(), cuts, firmness)
 
-    def _first_links(self, blocks: range, onto: FloatMatrix, share: float) -> "FirstLinks":
-        """Heat-kernel graph and intermediate affinity, in one pass."""
-        kernel = resolve_heat(self.settings.heat)
-        given = (self.n_neighbors, kernel, onto, share, self._alpha_c(0), self.settings.diagonal)
-        found: FirstLinks = self.rows.total(
-            blocks, partial(_first_links, *given), self._teller("neighbours and intermediate affinity")
+    def _final_links(self, evidence: Sequence[Evidence]) -> list[Links]:
+        """Projection and final affinity, as often as asked, for all groups of blocks in the same passes."""
+        engine, n = self.rows.engine, self.counted.n_distinct
+        n_columns = max(1, round(self.settings.projection_rank * self.n_clusters))
+        final: list[Links] = []
+
+        def job(index: int) -> Job:
+            known = evidence[index]
+            total = known.first.laplacian + final[index].laplacian if final else known.first.laplacian
+            bound = known.gram if self.settings.constraint == "gram" else known.first.degrees
+            projection = whitened_eigenpairs(total, whitening(bound, n, engine.eigh), n_columns, eigh=engine.eigh)
+            turn = left_vector_map(projection.vectors.T @ known.gram @ projection.vectors, n_columns, n)
+            return Job(known.blocks, partial(final_links, self._pruning(1, known.blocks, projection.vectors @ turn)))
+
+        for _ in range(self.n_iter):
+            final = self._totals(list(engine.each(job, range(len(evidence)))), "final affinity")
+        return final
+
+    def _projection(self, known: Evidence, final: Links, n_components: int) -> Projection:
+        """LPP on final affinity and heat-kernel degrees."""
+        eigh, n = self.rows.engine.eigh, self.counted.n_distinct
+        degrees = known.first.degrees + final.degrees
+        # Eigenvalues of the degree term alone are 1.
+        pairs = smallest_eigenpairs(final.laplacian, degrees, n_components, n, scale=1.0, eigh=eigh)
+        return Projection(np.ascontiguousarray(unit_columns(pairs.vectors).T), pairs.values)
+
+    def _pruning(self, stage: int, blocks: range, onto: FloatMatrix) -> Pruning:
+        alpha_c = self.settings.alphas[stage] * self.n_clusters
+        return Pruning(onto, self.counted.share(blocks), alpha_c, self.settings.diagonal)
+
+    def _totals(self, jobs: list[Job], what: str) -> list[Links]:
+        found: list[Links] = self.rows.totals(
+            jobs, lambda block: self.tell(f"block {block + 1} of {self.rows.n_blocks}: {what}")
         )
         return found
-
-    def _projection(self, known: Evidence, n_components: int) -> tuple[Projection, Links]:
-        """Projection and final affinity, as often as asked, then LPP on final affinity and heat-kernel degrees."""
-        eigh, n = self.rows.engine.eigh, self.counted.n_distinct
-        share = self.counted.share(known.blocks)
-        n_columns = max(1, round(self.settings.projection_rank * self.n_clusters))
-        bound = whitening(known.gram if self.settings.constraint == "gram" else known.heat.degrees, n, eigh)
-        base = known.heat.laplacian + known.intermediate.laplacian
-        final: Links | None = None
-        for _ in range(self.n_iter):
-            seen = base if final is None else base + final.laplacian
-            projection = whitened_eigenpairs(seen, bound, n_columns, eigh=eigh).vectors
-            turn = left_vector_map(projection.T @ known.gram @ projection, n_columns, n)
-            final = self._final_links(known.blocks, projection @ turn, share)
-        assert final is not None
-        # Eigenvalues of the degree term alone are 1.
-        degrees = known.heat.degrees + final.degrees
-        pairs = smallest_eigenpairs(final.laplacian, degrees, n_components, n, scale=1.0, eigh=eigh)
-        return Projection(np.ascontiguousarray(unit_columns(pairs.vectors).T), pairs.values), final
-
-    def _final_links(self, blocks: range, onto: FloatMatrix, share: float) -> Links:
-        given: dict[str, Any] = {
-            "onto": onto,
-            "share": share,
-            "alpha_c": self._alpha_c(1),
-            "diagonal": self.settings.diagonal,
-        }
-        found: Links = self.rows.total(blocks, partial(pruned_links, **given), self._teller("final affinity"))
-        return found
-
-    def _teller(self, what: str) -> Callable[[int], None]:
-        return lambda block: self.tell(f"block {block + 1} of {self.rows.n_blocks}: {what}")
-
-    def _alpha_c(self, stage: int) -> float:
-        return self.settings.alphas[stage] * self.n_clusters
-
-
-class FirstLinks(NamedTuple):
-    """Links of the heat-kernel graph and of the intermediate affinity."""
-
-    heat: Links
-    intermediate: Links
-
-    def __add__(self, other: "FirstLinks") -> "FirstLinks":  # type: ignore[override]
-        return FirstLinks(self.heat + other.heat, self.intermediate + other.intermediate)
-
-
-def _first_links(
-    n_neighbors: int,
-    kernel: HeatKernel,
-    onto: FloatMatrix,
-    share: float,
-    alpha_c: float,
-    diagonal: DiagonalRule,
-    sample: Sample,
-) -> FirstLinks:
-    return FirstLinks(heat_links(sample, n_neighbors, kernel), pruned_links(sample, onto, share, alpha_c, diagonal))

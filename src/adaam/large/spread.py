@@ -11,6 +11,7 @@ from adaam.engines import DaskEngine
 from adaam.engines.cluster.task_kernels import TaskKernels
 from adaam.engines.columns import at
 from adaam.large.deal import Deal
+from adaam.large.job import Job
 from adaam.prepare import LinearMap
 from adaam.sample import Sample
 
@@ -30,16 +31,19 @@ class SpreadBlocks:
         """Number of blocks."""
         return self.deal.n_blocks
 
-    def total(self, blocks: Sequence[int], work: Callable[[Sample], Any], tell: Callable[[int], None]) -> Any:
-        """Sum of what `work` makes of the blocks, in their order; `tell` hears of each block done."""
-        wanted = sorted(blocks)
+    def totals(self, jobs: Sequence[Job], tell: Callable[[int], None]) -> list[Any]:
+        """Sum of what each job makes of its blocks; `tell` hears of each group done."""
+        return [self._total(job, tell) for job in jobs]
+
+    def _total(self, job: Job, tell: Callable[[int], None]) -> Any:
+        wanted = sorted(job.blocks)
         shares = []
         for low, high in zip(self.first_blocks[:-1], self.first_blocks[1:], strict=True):
             start = self.deal.block(low).start
             mine = [self.deal.block(block) for block in wanted if low <= block < high]
             shares.append([slice(places.start - start, places.stop - start) for places in mine])
         found: Any = None
-        given = (self.engine.shared(self.prepared), work, self.engine.task_kernels(self.deal.n_rows))
+        given = (self.engine.shared(self.prepared), job.work, self.engine.task_kernels(self.deal.n_rows))
         for last, part in zip(self.first_blocks[1:], self.groups.sums(group_sum, shares, *given), strict=True):
             if part is not None:
                 found = part if found is None else found + part

@@ -32,7 +32,7 @@ from adaam.engines.cluster.task_kernels import TaskKernels, task_kernels
 from adaam.engines.cluster.workers import Workers, as_dask_array, connected, dask_array, is_dask, mapped_array
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import tie_tolerance
-from adaam.engines.protocol import Clusters, Graph, Result, two_passes
+from adaam.engines.protocol import Clusters, Graph, Pruned, Result, laplacian_beside, two_passes
 from adaam.linalg import eigh
 
 TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
@@ -249,15 +249,20 @@ class DaskEngine:
         given = (weights, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
         return pruned.pruned_gram(factor, threshold, rows, *given)
 
-    def cut_gram(
-        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column
+    def cut_laplacian(
+        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column, half: Any
     ) -> tuple[float, FloatMatrix, Column]:
+        """Return the cut for t entries, and Laplacian and row sums of what it keeps."""
+        rows = self.asarray(P) if X is P else X
+        return laplacian_beside(self, self.cut_gram(P, t, rows, weights, diagonal), rows, half)
+
+    def cut_gram(self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column) -> Pruned:
         """Return the cut for t entries, and the Gram matrix and row sums of what it keeps."""
         factor = self.asarray(P)
         rows = factor if X is P else beside(factor, X)
         given = (weights, diagonal, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
         found = one_pass.cut_gram(factor, t, rows, *given)
-        return two_passes(self, factor, t, rows, weights, diagonal) if found is None else found
+        return two_passes(self, factor, t, rows, weights, diagonal) if found is None else Pruned(*found)
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` runs by inertia; independent of the order of rows."""

@@ -16,7 +16,7 @@ from adaam.engines.gpu.memory import MemoryPlan
 from adaam.engines.gpu.verb import verb
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import tie_tolerance
-from adaam.engines.protocol import Clusters, Graph, Result, two_passes
+from adaam.engines.protocol import Clusters, Graph, Result, laplacian_beside, two_passes
 from adaam.linalg import eigh
 
 # From this many rows on, a fit of float32 rows works in float32 and on the tensor cores.
@@ -261,11 +261,11 @@ class GPUEngine:
             gram, degrees = products.pruned_gram(self._tile_pairs(P, weights), threshold, rows)
         return self.to_host(gram), degrees
 
-    def cut_gram(
-        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column
+    def cut_laplacian(
+        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column, half: Any
     ) -> tuple[float, FloatMatrix, Column]:
-        """Return the cut for t entries, and the Gram matrix and row sums of what it keeps."""
-        return two_passes(self, P, t, X, weights, diagonal)
+        """Return the cut for t entries, and Laplacian and row sums of what it keeps."""
+        return laplacian_beside(self, two_passes(self, P, t, X, weights, diagonal), X, half)
 
     @verb
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
