@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 from scipy.sparse import csr_array
@@ -17,7 +17,9 @@ from adaam import LPP, AdaAM, KNNAffinity
 from adaam.engines import CPUEngine, kernels, one_pass
 from adaam.engines import cut as cut_module
 from adaam.engines.cut import Pairs, exact_cut
-from adaam.engines.kernels import compiled_kernels, neighbors, screened
+from adaam.engines.kernels import compiled_kernels, neighbors, ordering, screened, survivors
+from adaam.engines.kernels.balls import word_balls
+from adaam.engines.kernels.panels import from_panels
 from adaam.engines.nearest import nearest_others
 from adaam.engines.tiles import pruned_gram
 
@@ -135,7 +137,7 @@ def check_one_pass(P, X, t, weights, diagonal, loops, tolerance=1e-12, half=None
     assert cut == pytest.approx(dense_cut(P, t, weights, diagonal), rel=1e-13)
     expected, expected_degrees = dense_laplacian(P, cut, X, weights, half)
     np.testing.assert_allclose(laplacian, expected, atol=tolerance * max(1.0, np.abs(expected).max()))
-    np.testing.assert_allclose(degrees, expected_degrees, atol=1e-12 * max(1.0, np.abs(expected_degrees).max()))
+    np.testing.assert_allclose(degrees, expected_degrees, atol=tolerance * max(1.0, np.abs(expected_degrees).max()))
     return True
 
 
@@ -386,3 +388,62 @@ def test_of_many_rows_products_in_float32_move_the_result_by_less_than_a_million
     gram, degrees = pruned_gram(P, 2.0, X, weights, 64, loops)
     assert 0 < np.abs(gram - expected).max() < 1e-6 * np.abs(expected).max()
     np.testing.assert_allclose(degrees, expected_degrees, atol=1e-6 * np.abs(expected_degrees).max())
+
+
+@pytest.fixture
+def grouped(monkeypatch):
+    """Few rows laid out as many are: in groups, several to a tile."""
+    monkeypatch.setattr(screened, "MANY_ROWS", 1)
+    monkeypatch.setattr(survivors, "GROUPED_COLUMNS", 256)
+    monkeypatch.setattr(ordering, "GROUP_ROWS", 24)
+
+
+@needs_numba
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(257, 700),
+    r=st.integers(1, 12),
+    n_rays=st.integers(1, 6),
+    spread=st.floats(0.0, 1.0),
+    share=st.floats(0.001, 1.0),
+)
+def test_groups_that_survive_almost_whole_add_up_to_the_dense_matrix(grouped, seed, n, r, n_rays, spread, share):
+    rng = np.random.default_rng(seed)
+    P = rng.standard_normal((n_rays, r))[rng.integers(n_rays, size=n)] * rng.random((n, 1))
+    P += spread * rng.standard_normal((n, r)) / 4
+    X, weights = rng.standard_normal((n, 5)), rng.integers(1, 4, size=n).astype(float)
+    t, half = max(1.0, np.floor(share * weights.sum() ** 2)), graph_half(n, rng)
+    check_one_pass(P, X, t, weights, weights**2, compiled_kernels("numba", n), 1e-5, half=half)
+
+
+@needs_numba
+def test_rows_that_all_survive_are_told_by_their_sum(grouped, rng, loops):
+    # One ray: entries are large or small by the lengths of both rows, so that groups survive whole or not at all.
+    P = np.outer(np.repeat([1.0, 1e-3], 300) * (1.0 + 0.1 * rng.random(600)), [0.6, 0.8])
+    X = rng.standard_normal((600, 40))
+    found = survivors.Survivors(P, X, np.ones(600), (0.5, 0.51), loops)
+    product, sums = found.no_product(slice(0, 100)), np.zeros(600)
+    room = (np.empty(10**5, np.int32), np.empty(10**5, np.int32), np.empty(10**5))
+    tile = (1, slice(256, 512))
+    found.add(slice(0, 100), tile, product, sums, room)
+    S = P[found.order[:100]] @ P[found.order[256:512]].T
+    expected = np.where(S > 0.51, S, 0.0) @ X[found.order[256:512]]
+    np.testing.assert_allclose(from_panels(product, 40) * found.scale, expected, atol=1e-5 * np.abs(expected).max())
+
+
+def test_likeness_orders_all_rows_once_and_rays_together(rng):
+    rays = np.eye(6)[rng.integers(6, size=2000)] + 0.01 * rng.standard_normal((2000, 6))
+    order = ordering.by_likeness(rays)
+    np.testing.assert_array_equal(np.sort(order), np.arange(2000))
+    kinds = rays[order].argmax(axis=1)
+    assert (np.diff(kinds) != 0).sum() < 40
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 200])
+def test_balls_hold_their_columns(n, rng):
+    narrow = rng.standard_normal((n, 5)).astype(np.float32)
+    balls = word_balls(narrow, 128)
+    for j, row in enumerate(narrow):
+        tile, word = j // 128, j % 128 // 64
+        assert np.linalg.norm(row - balls.centers[tile, :, word]) <= balls.radii[tile, word]

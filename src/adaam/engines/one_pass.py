@@ -11,12 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector, Sparse
-from adaam.engines.blocks import ordered_map
+from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.bracket import guess_bracket
 from adaam.engines.cut import MAX_DISTINCT, MIN_ROWS, Tally, joined
 from adaam.engines.kernels.panels import from_panels
-from adaam.engines.kernels.screened import Listed, Survivors
+from adaam.engines.kernels.survivors import Listed, Survivors
 from adaam.engines.protocol import kept_from
+
+FEW_ROWS = 256  # of which temporaries stay in a core's own cache
 
 
 class Strip(NamedTuple):
@@ -38,42 +40,19 @@ def cut_laplacian(
     kernels: ModuleType,
 ) -> tuple[float, FloatMatrix, FloatVector] | None:
     """Cut, Laplacian and row sums as `Engine.cut_laplacian` has them; None where the guess of the bracket missed."""
-    n, d = X.shape
-    if n <= MIN_ROWS:
+    if len(X) <= MIN_ROWS:
         return None
     low, high = guess_bracket(P, t, weights, diagonal)
     # What is kept starts a hair below the cut, which may be the lower end itself.
     low *= 1.0 - 64 * float(np.finfo(np.float64).eps)
     survivors = Survivors(P, X, weights, (low, high), kernels)
-    panels, w = survivors.panels, survivors.weights
-
-    def strip(rows: slice) -> tuple[Strip, FloatVector]:
-        product = survivors.no_product(rows)
-        sums = np.zeros(n)
-        places = np.empty((2, (rows.stop - rows.start) * survivors.screened.width), np.int32)
-        values = np.empty(places.shape[1])
-        above, parts = 0.0, []
-        for tile in survivors.screened.tiles(rows):
-            reached, n_inside = survivors.add(rows, tile, product, sums, (places[0], places[1], values))
-            above += reached
-            found = places[:, :n_inside]
-            parts.append(Listed(found[0].copy(), found[1] + tile[1].start, values[:n_inside].copy()))
-        listed = Listed(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-        tally = Tally(above, np.abs(listed.values), 2.0 * w[rows][listed.rows] * w[listed.columns])
-        return Strip(rows, product.astype(panels.dtype, copy=False), listed, tally), sums[rows.start :]
-
+    found = _strips(survivors)
+    if found is None:
+        return None
+    strips, sums = found
     squares = np.einsum("ij,ij->i", P, P)
     inside = (squares >= low) & (squares <= high)
     on_diagonal = Tally(float(diagonal[squares > high].sum()), squares[inside], diagonal[inside])
-    strips: list[Strip] = []
-    degrees = np.zeros(n)
-    n_listed = 0
-    for found, sums in ordered_map(strip, survivors.screened.row_blocks()):
-        strips.append(found)
-        degrees[found.rows.start :] += sums
-        n_listed += len(found.listed.values)
-        if n_listed > MAX_DISTINCT:
-            return None
     tally = joined([on_diagonal, *(strip.tally for strip in strips)])
     if tally.above >= t or tally.above + tally.counts.sum() < t:
         return None
@@ -81,30 +60,75 @@ def cut_laplacian(
     threshold = kept_from(cut, P.dtype)
     if threshold < low:
         return None
+    for more in ordered_map(lambda strip: _completed(survivors, strip, threshold), strips):
+        sums += more
+    degrees = np.empty(len(X))
+    degrees[survivors.order] = sums * survivors.weights
+    return cut, _laplacian(survivors, strips, X, degrees, half), degrees
 
-    def complete(strip: Strip) -> FloatVector:
-        listed = strip.listed.from_magnitude(threshold)
-        weighted = listed.values * w[listed.columns]
-        kernels.add_listed(listed.rows, listed.columns, weighted, 1.0 / survivors.unit, panels, strip.product)
-        sums = np.bincount(listed.columns, listed.values * w[strip.rows][listed.rows], n)
-        sums[strip.rows] += np.bincount(listed.rows, weighted, strip.rows.stop - strip.rows.start)
-        return sums
 
-    for sums in ordered_map(complete, strips):
-        degrees += sums
-    degrees *= weights
+def _strips(survivors: Survivors) -> tuple[list[Strip], FloatVector] | None:
+    """Pass over all tiles, for strips and row sums Sw so far; None where too much lies inside the bracket."""
+    screened, w = survivors.screened, survivors.weights
+
+    def strip(rows: slice) -> tuple[Strip, FloatVector]:
+        product = survivors.no_product(rows)
+        sums = np.zeros(len(w))
+        places = np.empty((2, (rows.stop - rows.start) * screened.width), np.int32)
+        values = np.empty(places.shape[1])
+        above, parts = 0.0, []
+        for tile in screened.tiles(rows):
+            reached, n_inside = survivors.add(rows, tile, product, sums, (places[0], places[1], values))
+            above += reached
+            found = places[:, :n_inside]
+            parts.append(Listed(found[0].copy(), found[1] + tile[1].start, values[:n_inside].copy()))
+        listed = Listed(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        tally = Tally(above, np.abs(listed.values), 2.0 * w[rows][listed.rows] * w[listed.columns])
+        return Strip(rows, product.astype(survivors.panels.dtype, copy=False), listed, tally), sums[rows.start :]
+
+    strips: list[Strip] = []
+    degrees, n_listed = np.zeros(len(w)), 0
+    for found, sums in ordered_map(strip, screened.row_blocks()):
+        strips.append(found)
+        degrees[found.rows.start :] += sums
+        n_listed += len(found.listed.values)
+        if n_listed > MAX_DISTINCT:
+            return None
+    return strips, degrees
+
+
+def _completed(survivors: Survivors, strip: Strip, threshold: float) -> FloatVector:
+    """Add the listed entries that are kept to the product of a strip; return what they add to the row sums."""
+    w, rows = survivors.weights, strip.rows
+    listed = strip.listed.from_magnitude(threshold)
+    survivors.add_listed(listed, strip.product)
+    sums = np.bincount(listed.columns, listed.values * w[rows][listed.rows], len(w))
+    sums[rows] += np.bincount(listed.rows, listed.values * w[listed.columns], rows.stop - rows.start)
+    return sums
+
+
+def _laplacian(
+    survivors: Survivors, strips: list[Strip], X: FloatMatrix, degrees: FloatVector, half: Sparse | None
+) -> FloatMatrix:
+    """X'(D - A)X from SWX of all strips and the row sums WSw, with a half of another affinity beside them."""
     halves = degrees / 2 if half is None else (degrees + half_degrees(half)) / 2
+    order, w, d = survivors.order, survivors.weights, X.shape[1]
 
     def part(strip: Strip) -> FloatMatrix:
-        rows = strip.rows
-        away = X[rows] * halves[rows, None]
-        away -= from_panels(strip.product, d) * (survivors.scale * w[rows, None])
-        if half is not None:
-            away -= half[rows] @ X
-        return np.asarray(X[rows].T @ away)
+        total = np.zeros((d, d))
+        product = from_panels(strip.product, d)
+        for some in row_blocks(len(product), FEW_ROWS):
+            places = order[strip.rows][some]
+            rows = X[places]
+            away = rows * halves[places, None]
+            away -= product[some] * (survivors.scale * w[strip.rows][some, None])
+            if half is not None:
+                away -= half[places] @ X
+            total += rows.T @ away
+        return total
 
-    laplacian = np.asarray(sum(ordered_map(part, strips)))
-    return cut, laplacian + laplacian.T, degrees
+    found = np.asarray(sum(ordered_map(part, strips)))
+    return np.asarray(found + found.T)
 
 
 def half_degrees(half: Sparse) -> FloatVector:

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from adaam._typing import FloatMatrix, FloatVector
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.kernels import screened
+from adaam.engines.kernels import survivors
 
 # Above this share of survivors a dense product of the tile is faster than a sparse one (decision 0004).
 DENSE_SHARE = 0.125
@@ -52,7 +52,7 @@ def pruned_gram(
     """
     n, d = X.shape
     if kernels is not None and X.dtype == np.float64 and X.flags.c_contiguous:
-        return screened.pruned_gram(P, threshold, X, weights, kernels)
+        return survivors.pruned_gram(P, threshold, X, weights, kernels)
     uniform = bool(np.all(weights == 1.0))
     v = weights.astype(X.dtype)
 

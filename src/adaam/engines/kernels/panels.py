@@ -3,9 +3,11 @@
 Everything begins at a cache line and is filled up with zeros, which change no sum.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
-from adaam._typing import FloatMatrix
+from adaam._typing import FloatMatrix, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
 
 WORD = 64  # entries whose marks are the bits of one word
@@ -34,15 +36,38 @@ def factor_tiles(narrow: FloatMatrix, width: int) -> FloatMatrix:
 def row_panels(X: FloatMatrix, width: int, length: float, dtype: type) -> FloatMatrix:
     """Rows of X over a length, (tiles, panels, rows x columns of a panel): `width` rows to a tile."""
     n, d = X.shape
+    return _filled(n, d, width, width, dtype, lambda rows: X[rows] / length)
+
+
+def group_panels(
+    X: FloatMatrix, order: IntVector, factor: FloatMatrix, width: int, group: int, length: float
+) -> FloatMatrix:
+    """Rows of X as `row_panels` has them, in an order and float32; behind those of a tile P'X of each of its groups.
+
+    The factor P is in this order already.
+    """
+    n, d = X.shape
+
+    def block(rows: slice) -> FloatMatrix:
+        own = np.zeros((width, d))
+        own[: rows.stop - rows.start] = X[order[rows]] / length
+        groups = row_blocks(rows.stop - rows.start, group)
+        return np.vstack([own, *(factor[rows][some].T @ own[some] for some in groups)])
+
+    n_behind = -(-width // group) * factor.shape[1]
+    return _filled(n, d, width, width + n_behind, np.float32, block)
+
+
+def _filled(n: int, d: int, width: int, height: int, dtype: type, block: Callable[[slice], FloatMatrix]) -> FloatMatrix:
+    """Panels of so many rows, those of a tile as `block` gives them, what is left filled up with zeros."""
     n_panels = n_panels_of(d)
-    panels = zeros((-(-n // width), n_panels, width, PANEL), dtype)
+    panels = zeros((-(-n // width), n_panels, height, PANEL), dtype)
 
     def fill(tile: int) -> None:
-        rows = slice(tile * width, min((tile + 1) * width, n))
+        rows = block(slice(tile * width, min((tile + 1) * width, n)))
         for panel in range(n_panels):
             columns = slice(panel * PANEL, min((panel + 1) * PANEL, d))
-            room = panels[tile, panel, : rows.stop - rows.start, : columns.stop - columns.start]
-            np.divide(X[rows, columns], length, out=room, casting="same_kind")
+            panels[tile, panel, : len(rows), : columns.stop - columns.start] = rows[:, columns]
 
     for _ in ordered_map(fill, range(len(panels))):
         pass

@@ -13,9 +13,11 @@ from scipy.sparse import csr_array
 from adaam._typing import Column, FloatMatrix, FloatVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import spread
+from adaam.engines.kernels.balls import everywhere
 from adaam.engines.kernels.kept import KEPT
 from adaam.engines.kernels.panels import PANEL, factor_tiles, from_panels, n_panels_of, row_panels, zeros
-from adaam.engines.kernels.screened import MAX_TILE_ROWS, TILE_COLUMNS, BlockTally, Listed
+from adaam.engines.kernels.screened import MAX_TILE_ROWS, TILE_COLUMNS, BlockTally
+from adaam.engines.kernels.survivors import Listed, Tile, TileRows
 
 
 class Strip(NamedTuple):
@@ -93,7 +95,9 @@ def surviving_strips(
     screens = Screens([P for P, _, _ in blocks])
     # Entries far above the bracket come from the tiles, unless rows are so few that rounding does not cancel.
     sure = screens.screen(bracket[1], 1.0) if narrow is np.float32 else np.float32(np.inf)
-    near = (screens.screen(bracket[0], -1.0), sure)
+    low = screens.screen(bracket[0], -1.0)
+    near, lengths = (low, sure, low), np.ones(len(screens.narrow), np.float32)
+    centers, radii = (part[0] for part in everywhere(1, screens.narrow.shape[1]))
     most = MAX_TILE_ROWS * TILE_COLUMNS if bracket[0] <= bracket[1] else 0
     places, values = np.empty((2, most), np.int32), np.empty(most)
     weights = [np.array(spread(w, len(P))) for P, _, w in blocks]
@@ -112,19 +116,15 @@ def surviving_strips(
         scale = largest_entry(blocks[index][1]) / length / unit
         parts = [nothing]
         for rows, columns, ahead, tile, factor in screens.strips(index):
+            own = TileRows(screens.narrow[rows], lengths[rows], screens.factors[0][rows], weights[0][rows])
+            factors = (screens.factors[index][columns], weights[index][columns])
             reached, n_inside = kernels.add_survivors(
-                screens.narrow[rows],
-                factor,
-                columns.stop - columns.start,
+                own,
+                Tile(factor, columns.stop - columns.start, centers, radii, *factors, panels[tile], TILE_COLUMNS, 0),
                 near,
                 bracket,
                 screens.peak * screens.peak,
                 ahead,
-                screens.factors[0][rows],
-                screens.factors[index][columns],
-                panels[tile],
-                weights[0][rows],
-                weights[index][columns],
                 scale,
                 products[rows.start // MAX_TILE_ROWS],
                 sums[0][rows],
@@ -179,7 +179,7 @@ def completed(
             sparse = sparse + csr_array((weighted, (row, column)), shape=(len(sums[0]), len(X))) @ X
         else:
             panels = panels_of(X, product.dtype.type)
-            kernels.add_listed(row, column, weighted, largest_entry(X) / found.scale, panels, product)
+            kernels.add_listed(row, column, weighted, largest_entry(X) / found.scale, TILE_COLUMNS, panels, product)
         sums[0] += np.bincount(row, weighted, len(sums[0]))
         sums[index] += np.bincount(column, values * weights[0][row], len(sums[index]))
     own = blocks[0][1] if (weights[0] == 1.0).all() else blocks[0][1] * weights[0][:, None]
