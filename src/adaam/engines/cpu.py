@@ -50,9 +50,9 @@ class CPUEngine:
     tile_bytes : int, default=32 MiB
         Memory for the temporaries of one thread. Smaller means slower and leaner; results agree to rounding.
     kernels : {"auto", "numba", "numpy"}, default="auto"
-        What runs the passes over all pairs: kernels that numba compiles on first use (`pip install adaam[fast]`), or
-        NumPy and SciPy. "auto" is numba where it is installed and there are thousands of rows; results agree to
-        rounding, up to `recall`.
+        What runs the passes over all pairs, and products of rows with many zeros: kernels that numba compiles on first
+        use (`pip install adaam[fast]`), or NumPy and SciPy. "auto" is numba where it is installed and there are
+        thousands of rows; results agree to rounding, up to `recall`.
     recall : float, default=0.985
         Share of true neighbours that is enough. From 32,768 rows on numba's search looks into near clusters of rows
         alone, measures on 200 rows what that finds, and searches all pairs where it is less. 1.0 means all pairs, so
