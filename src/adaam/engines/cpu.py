@@ -12,7 +12,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines import one_pass
+from adaam.engines import mostly_zeros, one_pass
 from adaam.engines.blocks import blas_threads, ordered_map, row_blocks
 from adaam.engines.columns import at, beside, spread, total
 from adaam.engines.cut import Pairs, exact_cut
@@ -50,9 +50,9 @@ class CPUEngine:
     tile_bytes : int, default=32 MiB
         Memory for the temporaries of one thread. Smaller means slower and leaner; results agree to rounding.
     kernels : {"auto", "numba", "numpy"}, default="auto"
-        What runs the passes over all pairs: kernels that numba compiles on first use (`pip install adaam[fast]`), or
-        NumPy and SciPy. "auto" is numba where it is installed and there are thousands of rows; results agree to
-        rounding, up to `recall`.
+        What runs the passes over all pairs, and products of rows with many zeros: kernels that numba compiles on first
+        use (`pip install adaam[fast]`), or NumPy and SciPy. "auto" is numba where it is installed and there are
+        thousands of rows; results agree to rounding, up to `recall`.
     recall : float, default=0.985
         Share of true neighbours that is enough. From 32,768 rows on numba's search looks into near clusters of rows
         alone, measures on 200 rows what that finds, and searches all pairs where it is less. 1.0 means all pairs, so
@@ -120,7 +120,10 @@ class CPUEngine:
 
     def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
-        d = X.shape[1]
+        n, d = X.shape
+        found = mostly_zeros.scatter(X, scale, mean, weights, self.kernels)
+        if found is not None:
+            return found
         used = np.arange(d) if issparse(X) else self._used_columns(X, mean)
 
         def part(rows: slice) -> FloatMatrix:
@@ -137,7 +140,7 @@ class CPUEngine:
         sums = np.asarray(sum(ordered_map(part, self._blocks(X))))
         if issparse(X):
             # Sparse rows are not centred, which would fill them; the mean leaves the sum instead.
-            return sums - total(weights, X.shape[0]) * np.outer(mean, mean)
+            return sums - total(weights, n) * np.outer(mean, mean)
         if len(used) == d:
             return sums
         whole = np.zeros((d, d))
@@ -160,6 +163,9 @@ class CPUEngine:
         Preparations are float64, so a fit works in float64 also on float32 rows: tiles are as fast in it, and the
         weakly determined last directions need it.
         """
+        found = mostly_zeros.project(X, scale, mean, components, self.kernels)
+        if found is not None:
+            return found
         offset = mean @ components.T
         out = np.empty((X.shape[0], len(components)), dtype=np.result_type(X.dtype, components.dtype))
 

@@ -20,7 +20,7 @@ from adaam.engines.cluster.layout import Sizes, added, resized, stacked, starts
 from adaam.engines.cluster.workers import Future, Workers, dask_array
 from adaam.engines.cpu import CPUEngine
 
-HOST = CPUEngine()
+HOST = CPUEngine(kernels="numpy")
 FOLD = 8  # small matrices added up by one task
 SHORT_ROW = 64  # columns up to which lengths are measured again in place of being kept
 NARROW_KINDS = (np.uint8, np.float32)

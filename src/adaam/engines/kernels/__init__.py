@@ -1,4 +1,4 @@
-"""Compiled kernels for the passes over all pairs: optional, found at run time, NumPy in their place without them."""
+"""Compiled kernels for pairs of rows and for rows with many zeros: optional, found at run time, NumPy without them."""
 
 from functools import cache
 from importlib import import_module

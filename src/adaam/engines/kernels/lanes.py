@@ -123,6 +123,17 @@ def reaching(_: Any, numbers: Any, least: Any) -> Any:
 
 
 @intrinsic
+def nonzero(_: Any, numbers: Any) -> Any:
+    """Bits of the numbers that are not zero; what is no number counts among them."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        zeros = ir.Constant(arguments[0].type, None)
+        return _bits(builder, builder.fcmp_unordered("!=", arguments[0], zeros))
+
+    return types.uint64(numbers), code
+
+
+@intrinsic
 def within(_: Any, numbers: Any, limit: Any, limits: Any) -> Any:
     """Bits of the numbers that are at most `limit`, or at most their own one of `limits`."""
 

@@ -1,7 +1,7 @@
 """One sweep over a tile of PP', touching only what survives.
 
 Entries are made in registers and leave them as bits, two rows at a time; what survives of a row becomes a list, and the
-rows of X that a list names are added panel by panel (`kernels.panels`).
+rows of X that a list names are added panel by panel (`kernels.adding`).
 """
 
 from typing import Any
@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam.engines.kernels.adding import add_rows
 from adaam.engines.kernels.compiling import compiled
-from adaam.engines.kernels.lanes import N_LANES, add, add_product, load, nothing, number, reaching, store
+from adaam.engines.kernels.lanes import N_LANES, add_product, load, nothing, number, reaching, store
 from adaam.engines.kernels.marking import AT_ONCE, ONES, marked
 from adaam.engines.kernels.panels import PANEL, WORD
 from adaam.engines.kernels.survivors import Tile, TileRows
@@ -95,33 +96,6 @@ def _product(P: FloatMatrix, i: int, Q: FloatMatrix, j: int) -> float:
     for k in range(P.shape[1]):
         total += P[i, k] * Q[j, k]
     return total
-
-
-@compiled
-def _add_rows(
-    starts: IntVector, places: IntVector, shares: FloatVector, panels: FloatMatrix, product: FloatMatrix
-) -> None:
-    """Add share * row of X to each row of the product, for those in its list; lists have even lengths.
-
-    What a tile adds to a row is summed in the precision of the panels, and added in float64.
-    """
-    for panel in range(len(panels)):
-        for i in range(len(starts) - 1):
-            q, end = starts[i], starts[i + 1]
-            if q == end:
-                continue
-            a0, a1, b0, b1 = nothing(panels), nothing(panels), nothing(panels), nothing(panels)
-            while q < end:
-                a, j = number(shares, (q,)), number(places, (q,))
-                a0 = add_product(a0, a, load(panels, (panel, j)))
-                a1 = add_product(a1, a, load(panels, (panel, j + N_LANES)))
-                b, h = number(shares, (q + 1,)), number(places, (q + 1,))
-                b0 = add_product(b0, b, load(panels, (panel, h)))
-                b1 = add_product(b1, b, load(panels, (panel, h + N_LANES)))
-                q += 2
-            out = i * PANEL
-            store(product, (panel, out), add(load(product, (panel, out)), add(a0, b0)))
-            store(product, (panel, out + N_LANES), add(load(product, (panel, out + N_LANES)), add(a1, b1)))
 
 
 @compiled
@@ -228,7 +202,7 @@ def add_survivors(
         starts[i + 1] = n_found
         row_sums[i] += total
         weight_above += 2.0 * row_weights[i] * reached
-    _add_rows(starts, places, shares, panels, product)
+    add_rows(starts, places, shares, panels, product)
     return weight_above, n_inside
 
 
