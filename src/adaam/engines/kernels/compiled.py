@@ -1,17 +1,21 @@
 """The compiled loops, together; importing this module imports numba."""
 
+from adaam.engines.kernels.listing import by_row, keep_nearest, nearest_few, rank
 from adaam.engines.kernels.measuring import keep_best, measure_pairs
 from adaam.engines.kernels.pruning import add_listed, add_survivors, magnitudes, tally_tile
-from adaam.engines.kernels.searching import keep_nearest, rank, within_bounds
+from adaam.engines.kernels.searching import within_asked, within_bounds
 
 __all__ = [
     "add_listed",
     "add_survivors",
+    "by_row",
     "keep_best",
     "keep_nearest",
     "magnitudes",
     "measure_pairs",
+    "nearest_few",
     "rank",
     "tally_tile",
+    "within_asked",
     "within_bounds",
 ]

@@ -109,6 +109,34 @@ def add(_: Any, left: Any, right: Any) -> Any:
 
 
 @intrinsic
+def add_square(_: Any, sums: Any, left: Any, right: Any) -> Any:
+    """Return sums + (left - right)², rounded after the difference and at the end where the machine can."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        difference = builder.fsub(arguments[1], arguments[2])
+        return builder.fadd(arguments[0], builder.fmul(difference, difference, flags=["contract"]), flags=["contract"])
+
+    return sums(sums, left, right), code
+
+
+@intrinsic
+def total(_: Any, numbers: Any) -> Any:
+    """Sum of the sixteen, the two halves added to each other until one number is left."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        part = arguments[0]
+        for half in (8, 4, 2, 1):
+            low, high = (
+                builder.shuffle_vector(part, part, ir.Constant(ir.VectorType(_INT, half), list(range(a, a + half))))
+                for a in (0, half)
+            )
+            part = builder.fadd(low, high)
+        return builder.extract_element(part, _INT(0))
+
+    return numbers.dtype(numbers), code
+
+
+@intrinsic
 def reaching(_: Any, numbers: Any, least: Any) -> Any:
     """Bits of the numbers whose magnitude is at least `least`."""
 
