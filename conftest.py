@@ -10,7 +10,17 @@ NEEDS = {
     "torch": ("src/adaam/engines/gpu/*", "tests/crossings.py"),
     "numba": tuple(
         f"src/adaam/engines/kernels/{name}.py"
-        for name in ("compiled", "compiling", "lanes", "listing", "marking", "measuring", "pruning", "searching")
+        for name in (
+            "compiled",
+            "compiling",
+            "lanes",
+            "listing",
+            "marking",
+            "measuring",
+            "pruning",
+            "screening",
+            "searching",
+        )
     ),
     "onnx": ("src/adaam/export.py",),
     "matplotlib": ("src/adaam/displays/*",),

@@ -17,7 +17,7 @@ from adaam import LPP, AdaAM, KNNAffinity
 from adaam.engines import CPUEngine, kernels, one_pass
 from adaam.engines import cut as cut_module
 from adaam.engines.cut import Pairs, exact_cut
-from adaam.engines.kernels import candidates, compiled_kernels, guesses, narrow, neighbors, screened
+from adaam.engines.kernels import candidates, compiled_kernels, narrow, neighbors, screened
 from adaam.engines.nearest import nearest_others
 from adaam.engines.tiles import pruned_gram
 
@@ -35,7 +35,7 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(screened, "TILE_COLUMNS", 48)
     monkeypatch.setattr(screened, "MAX_TILE_ROWS", 100)
     monkeypatch.setattr(candidates, "TILE_ROWS", 40)
-    monkeypatch.setattr(guesses, "LEAF_ROWS", 32)
+    monkeypatch.setattr(neighbors, "LEAF_ROWS", 32)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def small_clusters(monkeypatch):
     monkeypatch.setattr(neighbors, "MANY_ROWS", 200)
     monkeypatch.setattr(neighbors, "CLUSTER_ROWS", 20)
     monkeypatch.setattr(candidates, "TILE_ROWS", 48)
-    monkeypatch.setattr(guesses, "LEAF_ROWS", 32)
+    monkeypatch.setattr(neighbors, "LEAF_ROWS", 32)
     monkeypatch.setattr(guesses, "AROUND_ROWS", 32)
 
 

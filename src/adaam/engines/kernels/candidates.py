@@ -9,12 +9,13 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from adaam._typing import FloatMatrix, FloatVector, IntVector
+from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.kernels.narrow import STEP, Leading, NarrowRows
 from adaam.engines.kernels.near_clusters import Asked, NearClusters
 
 TILE_ROWS = 512
+WORD = 64  # columns whose bits the kernels keep together
 MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
 
 
@@ -41,21 +42,14 @@ class Search(NamedTuple):
 
 
 class Room:
-    """Memory for a tile and the pairs found in it, used for one after another."""
+    """Memory for the pairs found in a tile, used for one after another."""
 
-    def __init__(self, height: int, width: int) -> None:
-        self.tile = np.empty(height * width, np.float32)
-        self.row, self.column = np.empty((2, 2 * height * width), np.int32)
-        self.value = np.empty(2 * height * width, np.float32)
-
-    def product(self, left: FloatMatrix, right: FloatMatrix) -> FloatMatrix:
-        """Product of two sets of rows."""
-        tile = self.tile[: len(left) * len(right)].reshape(len(left), len(right))
-        return np.matmul(left, right.T, out=tile)
+    def __init__(self, n_pairs: int) -> None:
+        self.arrays = (*np.empty((2, 2 * n_pairs), np.int32), np.empty(2 * n_pairs, np.float32))
 
     def found(self, n_found: int) -> Pairs:
         """Copy what was found."""
-        return Pairs(self.row[:n_found].copy(), self.column[:n_found].copy(), self.value[:n_found].copy())
+        return Pairs(*(array[:n_found].copy() for array in self.arrays))
 
 
 # Makes the pairs of some tiles.
@@ -64,61 +58,58 @@ Work: TypeAlias = Callable[[int], Iterator[Pairs]]
 
 def among_all(search: Search, most: int) -> Pairs | None:
     """All pairs within the bound of their first row; None where there are more than `most`."""
-    narrow, leading, bounds, kernels = search
-    blocks = row_blocks(len(narrow), TILE_ROWS)
+    n = len(search.narrow)
+    blocks = row_blocks(n, TILE_ROWS)
+    nobody, no_lists = np.zeros(n, np.int32), np.empty((n, 0), np.int32)
 
     def tiles(block: int) -> Iterator[Pairs]:
-        rows = blocks[block]
-        room = Room(TILE_ROWS, TILE_ROWS)
-        for columns in blocks[block:]:
-            n_found = kernels.within_bounds(
-                room.product(leading.left[rows], leading.right[columns]),
-                columns.start == rows.start,
-                (rows.start, columns.start),
-                search.n_steps,
-                narrow.steps[rows],
-                narrow.steps[columns],
-                leading.rest[rows],
-                leading.rest[columns],
-                bounds[rows],
-                bounds[columns],
-                room.row,
-                room.column,
-                room.value,
-            )
-            yield room.found(n_found)
+        return _near(search, np.arange(blocks[block].stop, dtype=np.int32), blocks[block], nobody, no_lists)
 
     return _gathered(tiles, len(blocks), most)
 
 
 def among_asked(search: Search, clusters: NearClusters, asked: Asked, most: int) -> Pairs | None:
     """Pairs within the bound of their first row, one of which asks for the cluster of the other."""
-    narrow, leading, bounds, kernels = search
     slices, labels = clusters.slices(), clusters.labels()
 
     def tiles(cluster: int) -> Iterator[Pairs]:
-        asking, places = asked.asking(cluster), slices[cluster]
-        room = Room(TILE_ROWS, TILE_ROWS)
-        for rows in row_blocks(len(asking), TILE_ROWS):
-            left = leading.left[asking[rows]]
-            for first in range(places.start, places.stop, TILE_ROWS):
-                n_found = kernels.within_asked(
-                    room.product(left, leading.right[first : min(first + TILE_ROWS, places.stop)]),
-                    asking[rows],
-                    first,
-                    search.n_steps,
-                    narrow.steps,
-                    leading.rest,
-                    bounds,
-                    labels,
-                    asked.clusters,
-                    room.row,
-                    room.column,
-                    room.value,
-                )
-                yield room.found(n_found)
+        return _near(search, asked.asking(cluster), slices[cluster], labels, asked.clusters)
 
     return _gathered(tiles, len(slices), most)
+
+
+def _near(search: Search, rows: IntVector, places: slice, labels: IntVector, asked: IntMatrix) -> Iterator[Pairs]:
+    """Pairs of some rows and those at some places."""
+    narrow, leading, bounds, kernels = search
+    room = Room(TILE_ROWS * TILE_ROWS)
+    for first in range(places.start, places.stop, TILE_ROWS):
+        columns = slice(first, min(first + TILE_ROWS, places.stop))
+        n_columns = columns.stop - columns.start
+        right = _panels(leading.right[columns])
+        for part in row_blocks(len(rows), TILE_ROWS):
+            n_found = kernels.within_near(
+                leading.left,
+                rows[part],
+                right,
+                first,
+                n_columns,
+                search.n_steps,
+                narrow.steps,
+                leading.rest,
+                bounds,
+                labels,
+                asked,
+                *room.arrays,
+            )
+            yield room.found(n_found)
+
+
+def _panels(rows: FloatMatrix) -> FloatMatrix:
+    """Rows as columns, so many together as kernels keep the bits of; those missing from the last panel are zero."""
+    n, width = rows.shape
+    filled = np.zeros((-(-n // WORD), WORD, width), np.float32)
+    filled.reshape(-1, width)[:n] = rows
+    return np.ascontiguousarray(filled.transpose(0, 2, 1))
 
 
 def from_some(search: Search, some: IntVector, most: int) -> Pairs | None:
@@ -130,9 +121,9 @@ def from_some(search: Search, some: IntVector, most: int) -> Pairs | None:
 
     def tiles(block: int) -> Iterator[Pairs]:
         columns = blocks[block]
-        room = Room(len(some), TILE_ROWS)
+        room = Room(len(some) * TILE_ROWS)
         n_found = kernels.within_bounds(
-            room.product(left, leading.right[columns]),
+            left @ leading.right[columns].T,
             False,
             (0, columns.start),
             search.n_steps,
@@ -142,9 +133,7 @@ def from_some(search: Search, some: IntVector, most: int) -> Pairs | None:
             leading.rest[columns],
             limits,
             nothing[: columns.stop - columns.start],
-            room.row,
-            room.column,
-            room.value,
+            *room.arrays,
         )
         pairs = room.found(n_found)
         other = some[pairs.row] != pairs.column

@@ -3,7 +3,8 @@
 from adaam.engines.kernels.listing import by_row, keep_nearest, nearest_few, rank
 from adaam.engines.kernels.measuring import keep_best, measure_pairs
 from adaam.engines.kernels.pruning import add_listed, add_survivors, magnitudes, tally_tile
-from adaam.engines.kernels.searching import within_asked, within_bounds
+from adaam.engines.kernels.screening import within_near
+from adaam.engines.kernels.searching import within_bounds
 
 __all__ = [
     "add_listed",
@@ -16,6 +17,6 @@ __all__ = [
     "nearest_few",
     "rank",
     "tally_tile",
-    "within_asked",
     "within_bounds",
+    "within_near",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from adaam._typing import FloatMatrix, IntMatrix, IntVector
 from adaam.engines.blocks import ordered_map
-from adaam.engines.kernels.narrow import SPLIT_COLUMNS, STEP, Leading, NarrowRows
+from adaam.engines.kernels.narrow import STEP, Leading, NarrowRows
 from adaam.engines.kernels.near_clusters import NearClusters
 
 N_TREES = 2  # each turned another way
@@ -45,13 +45,14 @@ def guessed(
     return indices, distances
 
 
-def trees(narrow: NarrowRows, k: int) -> Iterator[Look]:
-    """Look within the leaves of trees."""
+def trees(head: FloatMatrix, first: list[IntVector], leaf_rows: int) -> Iterator[Look]:
+    """Look within the leaves of trees; rows lie in the order of the leaves of the first one, which are known."""
+    ends = np.cumsum([len(leaf) for leaf in first])
+    whole = [np.arange(end - len(leaf), end, dtype=np.int32) for leaf, end in zip(first, ends, strict=True)]
+    yield [(leaf, leaf) for leaf in whole]
     rng = np.random.default_rng(0)  # the guess affects speed alone, so its seed is nobody's business
-    head = narrow.rows[:, :SPLIT_COLUMNS]
-    for tree in range(N_TREES):
-        turned = head if tree == 0 else head @ _rotation(rng, head.shape[1])
-        yield [(leaf, leaf) for leaf in leaves(turned, max(LEAF_ROWS, 4 * k))]
+    for _ in range(N_TREES - 1):
+        yield [(leaf, leaf) for leaf in leaves(head @ _rotation(rng, head.shape[1]), leaf_rows)]
 
 
 def around(clusters: NearClusters, k: int) -> Look:

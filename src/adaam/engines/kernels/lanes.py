@@ -76,6 +76,21 @@ def number(_: Any, array: Any, place: Any) -> Any:
     return array.dtype(array, place), code
 
 
+@intrinsic
+def fetch(_: Any, array: Any, place: Any) -> Any:
+    """Have the processor bring the numbers at a place near, for use soon; it need not wait for them."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args, arguments)
+        byte = builder.bitcast(pointer, ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [byte.type, _INT, _INT, _INT])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(prefetch, [byte, _INT(0), _INT(3), _INT(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, place), code
+
+
 def _pointer(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
     array = context.make_array(kinds[0])(context, builder, arguments[0])
     indices = [

@@ -61,10 +61,21 @@ def _short_blocks(X: FloatMatrix) -> list[slice]:
     return row_blocks(len(X), max(16, BLOCK_BYTES // (8 * X.shape[1])))
 
 
-class NarrowRows:
-    """Rows in float32, centred and scaled to the unit ball, columns of large variance first."""
+def first_columns(X: FloatMatrix, frame: Frame) -> FloatMatrix:
+    """Return the columns by which rows are put together, as `NarrowRows` will have them."""
+    mean, peak, order = frame
+    columns = slice(SPLIT_COLUMNS) if order is None else order[:SPLIT_COLUMNS]
+    head = X[:, columns] / peak if mean is None else (X[:, columns] - mean[columns]) / peak
+    return np.ascontiguousarray(head, np.float32)
 
-    def __init__(self, X: FloatMatrix, given: Frame | None = None) -> None:
+
+class NarrowRows:
+    """Rows in float32, centred and scaled to the unit ball, columns of large variance first.
+
+    `places` tells which row of X comes at each place; None means as they are.
+    """
+
+    def __init__(self, X: FloatMatrix, given: Frame | None = None, places: IntVector | None = None) -> None:
         n, d = X.shape
         mean, peak, order = common_frame(X) if given is None else given
         # Filled up with zeros to whole steps, which change no distance.
@@ -73,7 +84,8 @@ class NarrowRows:
         self.squares = np.empty(n, np.float32)
 
         def fill(rows: slice) -> None:
-            block = X[rows] / peak if mean is None else (X[rows] - mean) / peak
+            block = X[rows] if places is None else X[places[rows]]
+            block = block / peak if mean is None else (block - mean) / peak
             self.rows[rows] = block if order is None else block[:, order]
             self.squares[rows] = np.einsum("ij,ij->i", self.rows[rows], self.rows[rows])
 
@@ -82,18 +94,10 @@ class NarrowRows:
         # Rounding of d products and sums whose terms add up to at most 4, half an eps each, and of the rows themselves.
         self.error = 4.0 * (d + 32) * 2.0**-24
 
-    def reorder(self, order: IntVector) -> None:
-        """Lay the rows out in another order."""
-        d = self.rows.shape[1]
-        before, self.steps = self.steps, np.empty_like(self.steps)
-
-        def move(rows: slice) -> None:
-            self.steps[rows] = before[order[rows]]
-
-        for _ in ordered_map(move, _short_blocks(self.rows)):
-            pass
-        self.rows = self.steps.reshape(len(order), -1)[:, :d]
-        self.squares = self.squares[order]
+    @property
+    def head(self) -> FloatMatrix:
+        """Columns by which rows are put together."""
+        return self.rows[:, :SPLIT_COLUMNS]
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -14,15 +14,15 @@ import numpy as np
 from adaam._typing import FloatMatrix, IntMatrix, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.kernels.candidates import MAX_CANDIDATES, Pairs, Search, among_all, among_asked, from_some, joined
-from adaam.engines.kernels.guesses import around, guessed, leaves, trees
+from adaam.engines.kernels.guesses import LEAF_ROWS, around, guessed, leaves, trees
 from adaam.engines.kernels.narrow import (
     LARGEST,
     SMALLEST,
-    SPLIT_COLUMNS,
     STEP,
     Leading,
     NarrowRows,
     common_frame,
+    first_columns,
     leading_columns,
 )
 from adaam.engines.kernels.near_clusters import CLUSTER_ROWS, NearClusters, asked, n_to_ask, near_clusters
@@ -44,22 +44,21 @@ def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType, recall: float) -
     frame = common_frame(X)
     if not SMALLEST < frame.peak < LARGEST:
         return None
-    narrow = NarrowRows(X, frame)
+    head = first_columns(X, frame)
+    asks = len(X) >= MANY_ROWS and recall < 1.0
+    leaf_rows = max(LEAF_ROWS, 4 * k)
+    parts = leaves(head, CLUSTER_ROWS if asks else leaf_rows)
+    clusters = near_clusters(head, parts) if asks else None
+    order = np.concatenate(parts) if clusters is None else clusters.order
+    narrow = NarrowRows(X, frame, order)
     if not narrow.squares.any():  # rows are all equal, or their squares vanish
         return None
-    n = len(narrow)
-    if n < MANY_ROWS or recall >= 1.0:
-        leading = Leading(narrow, min(STEP, X.shape[1]))
-        guess = guessed(narrow, leading, trees(narrow, k), k, kernels)
-        return _among_all(X, _search(narrow, leading, guess, kernels), np.arange(n), k)
-    head = narrow.rows[:, :SPLIT_COLUMNS]
-    clusters = near_clusters(head, leaves(head, CLUSTER_ROWS))
-    narrow.reorder(clusters.order)
     leading = Leading(narrow, min(STEP, X.shape[1]))
-    guess = guessed(narrow, leading, [around(clusters, k)], k, kernels)
+    looks = trees(narrow.head, parts, leaf_rows) if clusters is None else [around(clusters, k)]
+    guess = guessed(narrow, leading, looks, k, kernels)
     search = _search(narrow, leading, guess, kernels)
-    found = _among_clusters(X, search, clusters, guess, k, recall)
-    return _among_all(X, search, clusters.order, k) if found is None else found
+    found = None if clusters is None else _among_clusters(X, search, clusters, guess, k, recall)
+    return _among_all(X, search, order, k) if found is None else found
 
 
 def _search(narrow: NarrowRows, leading: Leading, guess: Found, kernels: ModuleType) -> Search:
@@ -78,7 +77,7 @@ def _among_clusters(
 ) -> Found | None:
     """Neighbours in clusters asked for; None where this does not find enough, or is no cheaper than all pairs."""
     n, order = len(clusters.order), clusters.order
-    head = search.narrow.rows[:, :SPLIT_COLUMNS]
+    head = search.narrow.head
     some = np.linspace(0, n - 1, min(n, CHOOSING_ROWS + RECALL_ROWS)).astype(np.intp)
     # Two of three choose. Half of what may be missed is left to chance.
     measuring = some[1::3]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines.kernels.compiling import compiled
 from adaam.engines.kernels.lanes import N_LANES, add, add_square, load, nothing, total, within
 from adaam.engines.kernels.marking import AT_ONCE, WORD, marked
@@ -40,7 +40,7 @@ def after(X: FloatMatrix, i: int, Y: FloatMatrix, j: int, n_leading: int) -> Any
 
 
 @compiled
-def _opened(
+def opened(
     tile: FloatMatrix,
     i: int,
     n_near: int,
@@ -72,7 +72,7 @@ def _opened(
 
 
 @compiled
-def _with_rest(
+def with_rest(
     X: FloatMatrix, i: int, Y: FloatMatrix, j: int, n_steps: int, so_far: np.float32, limit: np.float32
 ) -> np.float32:
     """Squared distance of two rows from what their first steps gave; given up early where it passes the limit."""
@@ -128,10 +128,10 @@ def within_bounds(
         bound = row_bounds[i]
         mark_near(tile, i, bound, column_bounds, words)
         n_near = marked(words, i + 1 if on_diagonal else 0, n_columns, places)
-        for q in range(_opened(tile, i, n_near, places, i, 0, n_leading, X_rows, X_columns, apart, both_bounds, sums)):
+        for q in range(opened(tile, i, n_near, places, i, 0, n_leading, X_rows, X_columns, apart, both_bounds, sums)):
             j = places[q]
             limit = max(bound, column_bounds[j])
-            distance = _with_rest(X_rows, i, X_columns, j, n_leading + 1, sums[q], limit)
+            distance = with_rest(X_rows, i, X_columns, j, n_leading + 1, sums[q], limit)
             if distance <= bound:
                 rows[n_found] = first[0] + i
                 columns[n_found] = first[1] + j
@@ -143,64 +143,3 @@ def within_bounds(
                 distances[n_found] = distance
                 n_found += 1
     return n_found
-
-
-@compiled
-def within_asked(
-    tile: FloatMatrix,
-    asking: IntVector,
-    first: int,
-    n_leading: int,
-    X: FloatMatrix,
-    rest: FloatVector,
-    bounds: FloatVector,
-    labels: IntVector,
-    asked: IntMatrix,
-    rows: IntVector,
-    columns: IntVector,
-    distances: FloatVector,
-) -> int:
-    """Write the pairs of a tile as `within_bounds` does: some rows, against those of a cluster that they ask for.
-
-    `asked` holds the clusters that each row asks for, `labels` its own. Where both rows of a pair ask, so that two
-    tiles hold it, it counts in that of the earlier row.
-    """
-    n_rows, n_columns = tile.shape
-    places = np.empty(n_columns + AT_ONCE, np.int32)
-    words = np.empty((n_columns + WORD - 1) // WORD, np.uint64)
-    sums = np.empty(n_columns, np.float32)
-    column_bounds = bounds[first : first + n_columns]
-    n_found = 0
-    for i in range(n_rows):
-        a = asking[i]
-        bound = bounds[a]
-        mark_near(tile, i, bound, column_bounds, words)
-        n_near = marked(words, 0, n_columns, places)
-        for q in range(
-            _opened(tile, i, n_near, places, a, first, n_leading, X, X, (rest, rest), (bounds, bounds), sums)
-        ):
-            j = places[q]
-            b = first + j
-            if b == a or (b < a and _holds(asked, b, labels[a])):
-                continue
-            limit = max(bound, column_bounds[j])
-            distance = _with_rest(X, a, X, b, n_leading + 1, sums[q], limit)
-            if distance <= bound:
-                rows[n_found] = a
-                columns[n_found] = b
-                distances[n_found] = distance
-                n_found += 1
-            if distance <= column_bounds[j]:
-                rows[n_found] = b
-                columns[n_found] = a
-                distances[n_found] = distance
-                n_found += 1
-    return n_found
-
-
-@compiled
-def _holds(lists: IntMatrix, row: int, number: int) -> bool:
-    found = False
-    for q in range(lists.shape[1]):
-        found |= lists[row, q] == number
-    return found
