@@ -49,7 +49,7 @@ def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType, recall: float) -
     leaf_rows = max(LEAF_ROWS, 4 * k)
     parts = leaves(head, CLUSTER_ROWS if asks else leaf_rows)
     clusters = near_clusters(head, parts) if asks else None
-    order = np.concatenate(parts) if clusters is None else clusters.order
+    order = np.concatenate(parts).astype(np.intp) if clusters is None else clusters.order
     narrow = NarrowRows(X, frame, order)
     if not narrow.squares.any():  # rows are all equal, or their squares vanish
         return None
