@@ -63,7 +63,7 @@ def test_sums_of_lanes_are_those_of_numpy(dtype, rng):
 def test_squared_differences_add_up(dtype, rng):
     A, B = rng.standard_normal((2, 24)).astype(dtype), rng.standard_normal(40).astype(dtype)
     expected = A[0, :16].sum() + np.square(A[1, 2:18] - B[5:21]).sum()
-    assert _distance(A, B) == pytest.approx(expected, abs=64 * np.finfo(dtype).eps)
+    assert _distance(A, B) == pytest.approx(expected, abs=64 * float(np.finfo(dtype).eps))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

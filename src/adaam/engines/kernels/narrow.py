@@ -16,6 +16,7 @@ BLOCK_BYTES = 1 << 22
 FRAME_ROWS = 1024  # rows that tell the frame of all
 SPLIT_COLUMNS = 32  # columns of largest variance, by which trees split and clusters are made
 STEP = 64  # columns that are measured together, as the kernels have it
+TELLING_SHARE = 0.75  # of the variance
 # What measuring a pair costs, in the time that one column of a product takes: to begin with, and for each column.
 MEASURED_PAIR, MEASURED_COLUMN = 600.0, 4.0
 
@@ -121,6 +122,14 @@ class Leading:
         self.right[:, n_leading + 2] = np.einsum("ij,ij->i", head, head) + self.rest**2
         self.left = self.right * np.float32(-2.0)
         self.left[:, -2:] = self.right[:, :-3:-1]
+
+
+def telling_columns(narrow: NarrowRows) -> int:
+    """Number of columns, in whole steps, that hold most of a distance: enough to tell which rows look near."""
+    some = narrow.rows[:: max(1, len(narrow) // FRAME_ROWS)]
+    held = np.cumsum(np.square(some - some.mean(axis=0)).sum(axis=0))
+    n_columns = int(np.searchsorted(held, TELLING_SHARE * held[-1])) + 1
+    return min(len(held), -(-n_columns // STEP) * STEP)
 
 
 def leading_columns(narrow: NarrowRows, bounds: FloatVector) -> int:

@@ -18,12 +18,12 @@ from adaam.engines.kernels.guesses import LEAF_ROWS, around, guessed, leaves, tr
 from adaam.engines.kernels.narrow import (
     LARGEST,
     SMALLEST,
-    STEP,
     Leading,
     NarrowRows,
     common_frame,
     first_columns,
     leading_columns,
+    telling_columns,
 )
 from adaam.engines.kernels.near_clusters import CLUSTER_ROWS, NearClusters, asked, n_to_ask, near_clusters
 
@@ -53,7 +53,7 @@ def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType, recall: float) -
     narrow = NarrowRows(X, frame, order)
     if not narrow.squares.any():  # rows are all equal, or their squares vanish
         return None
-    leading = Leading(narrow, min(STEP, X.shape[1]))
+    leading = Leading(narrow, telling_columns(narrow))
     looks = trees(narrow.head, parts, leaf_rows) if clusters is None else [around(clusters, k)]
     guess = guessed(narrow, leading, looks, k, kernels)
     search = _search(narrow, leading, guess, kernels)
@@ -101,7 +101,8 @@ def _among_clusters(
 
 def _true(X: FloatMatrix, search: Search, some: IntVector, order: IntVector, k: int) -> Found | None:
     """Nearest others of some places, by a look at all."""
-    pairs = from_some(search, some, MAX_CANDIDATES * k * len(some))
+    # Some rows may have far more candidates than rows have on average.
+    pairs = from_some(search, some, 8 * MAX_CANDIDATES * k * len(some))
     return None if pairs is None else _ranked(X, pairs, order[some], order, k, search)
 
 
