@@ -247,7 +247,8 @@ def test_rows_whose_squares_vanish_or_that_are_all_equal_are_given_back(rng, loo
 @needs_numba
 @pytest.mark.parametrize("k", [1, 7, 60])
 @pytest.mark.parametrize("leaf_rows", [70, 200, 600])
-def test_a_guess_names_k_others_and_measures_them(rng, loops, k, leaf_rows):
+@pytest.mark.parametrize("spare", [2, 30])
+def test_a_guess_names_k_others_and_measures_them(rng, loops, k, leaf_rows, spare):
     leaf_rows = max(leaf_rows, 4 * k)
     X = rng.standard_normal((600, 150)) / np.sqrt(np.arange(1, 151))
     frame = narrow.common_frame(X)
@@ -255,7 +256,7 @@ def test_a_guess_names_k_others_and_measures_them(rng, loops, k, leaf_rows):
     order = np.concatenate(parts)
     rows = narrow.NarrowRows(X, frame, order)
     looks = guesses.trees(rows.head, parts, leaf_rows)
-    indices, distances = guesses.guessed(rows, narrow.Leading(rows, 64), looks, k, loops)
+    indices, distances = guesses.guessed(rows, narrow.Leading(rows, 64), looks, k, spare, loops)
     assert (indices != np.arange(600)[:, None]).all()
     assert all(len(set(row)) == k for row in indices)
     exact = (np.linalg.norm(X[order][:, None] - X[order][indices], axis=2) / frame.peak) ** 2

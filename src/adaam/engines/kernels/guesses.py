@@ -23,11 +23,11 @@ Look: TypeAlias = list[Group]
 
 
 def guessed(
-    narrow: NarrowRows, leading: Leading, looks: Iterable[Look], k: int, kernels: ModuleType
+    narrow: NarrowRows, leading: Leading, looks: Iterable[Look], k: int, spare: int, kernels: ModuleType
 ) -> tuple[IntMatrix, FloatMatrix]:
     """Lists of k others of each row, near it, with their squared distances in float32, ascending.
 
-    A look is at the leading columns, and those that are nearest in them are measured in all.
+    A look is at the leading columns, and those that are nearest in them are measured in all: k, and some to spare.
     """
     n = len(narrow)
     indices = np.full((n, k), -1, np.int32)
@@ -37,7 +37,7 @@ def guessed(
     def keep(group: Group) -> None:
         rows, others = group
         tile = leading.left[rows] @ leading.right[others].T
-        kernels.keep_nearest(tile, rows, others, n_steps, narrow.steps, leading.rest, indices, distances)
+        kernels.keep_nearest(tile, rows, others, k + spare, n_steps, narrow.steps, leading.rest, indices, distances)
 
     for look in looks:
         for _ in ordered_map(keep, look):

@@ -79,19 +79,19 @@ def keep_nearest(
     tile: FloatMatrix,
     rows: IntVector,
     others: IntVector,
+    n_least: int,
     n_leading: int,
     X: FloatMatrix,
     rest: FloatVector,
     indices: IntMatrix,
     distances: FloatMatrix,
 ) -> None:
-    """Measure some of the others that look nearest in a tile of leading columns, and put them into the lists of rows.
+    """Measure those of the others that look nearest in a tile of leading columns, and put them into the lists of rows.
 
-    `tile` is that of `within_bounds`. Half as many again are measured as a list holds.
+    `tile` is that of `within_bounds`. `n_least` are measured, a few more, or those alone that can be nearer than what
+    is in a list already; it must exceed the length of a list, since the row itself may be among them.
     """
-    k = indices.shape[1]
     n_columns = len(others)
-    n_least = k + k // 2 + 2
     groups = np.empty(max(WORD, min(3 * n_least + WORD - 1, n_columns) // WORD * WORD), np.float32)
     nowhere = np.full(n_columns, -np.inf, np.float32)
     places = np.empty(n_columns + AT_ONCE, np.int32)

@@ -55,7 +55,8 @@ def nearest_others(X: FloatMatrix, k: int, kernels: ModuleType, recall: float) -
         return None
     leading = Leading(narrow, telling_columns(narrow))
     looks = trees(narrow.head, parts, leaf_rows) if clusters is None else [around(clusters, k)]
-    guess = guessed(narrow, leading, looks, k, kernels)
+    # What one tree leaves out another one may find.
+    guess = guessed(narrow, leading, looks, k, 2 if clusters is None else k // 2 + 2, kernels)
     search = _search(narrow, leading, guess, kernels)
     found = None if clusters is None else _among_clusters(X, search, clusters, guess, k, recall)
     return _among_all(X, search, order, k) if found is None else found
