@@ -19,6 +19,8 @@ NEEDS = {
             "marking",
             "measuring",
             "pruning",
+            "ranking",
+            "screening",
             "searching",
             "skipping",
         )

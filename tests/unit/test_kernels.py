@@ -17,7 +17,16 @@ from adaam import LPP, AdaAM, KNNAffinity
 from adaam.engines import CPUEngine, kernels, one_pass
 from adaam.engines import cut as cut_module
 from adaam.engines.cut import Pairs, exact_cut
-from adaam.engines.kernels import compiled_kernels, neighbors, ordering, screened, survivors
+from adaam.engines.kernels import (
+    candidates,
+    compiled_kernels,
+    guesses,
+    narrow,
+    neighbors,
+    ordering,
+    screened,
+    survivors,
+)
 from adaam.engines.kernels.balls import word_balls
 from adaam.engines.kernels.panels import from_panels
 from adaam.engines.nearest import nearest_others
@@ -36,7 +45,7 @@ def small_tiles(monkeypatch):
     """Several tiles, and several leaves, already on small data."""
     monkeypatch.setattr(screened, "TILE_COLUMNS", 48)
     monkeypatch.setattr(screened, "MAX_TILE_ROWS", 100)
-    monkeypatch.setattr(neighbors, "TILE_ROWS", 40)
+    monkeypatch.setattr(candidates, "TILE_ROWS", 40)
     monkeypatch.setattr(neighbors, "LEAF_ROWS", 32)
 
 
@@ -260,17 +269,58 @@ def test_few_leading_columns_and_many_give_the_same_neighbours(rng, monkeypatch,
 
 
 @needs_numba
+def test_tiles_of_any_size_give_the_same_neighbours(rng, monkeypatch, loops):
+    X = rng.standard_normal((333, 70)) / np.arange(1, 71)
+    _, expected = oracles.neighbors(X, 6)
+    for tile_rows in (7, 64, 65, 200, 512):
+        monkeypatch.setattr(candidates, "TILE_ROWS", tile_rows)
+        _, distances = nearest_others(X, 6, 64, loops)
+        np.testing.assert_allclose(distances, expected, rtol=1e-12)
+
+
+@needs_numba
+def test_rows_whose_squares_vanish_or_that_are_all_equal_are_given_back(rng, loops):
+    X = rng.standard_normal((300, 4))
+    assert nearest_others(X * 1e-170, 3, 64, loops) is None
+    assert nearest_others(np.ones((300, 4)), 3, 64, loops) is None
+
+
+@needs_numba
+@pytest.mark.parametrize("k", [1, 7, 60])
+@pytest.mark.parametrize("leaf_rows", [70, 200, 600])
+@pytest.mark.parametrize("spare", [2, 30])
+def test_a_guess_names_k_others_and_measures_them(rng, loops, k, leaf_rows, spare):
+    leaf_rows = max(leaf_rows, 4 * k)
+    X = rng.standard_normal((600, 150)) / np.sqrt(np.arange(1, 151))
+    frame = narrow.common_frame(X)
+    parts = guesses.leaves(narrow.first_columns(X, frame), leaf_rows)
+    order = np.concatenate(parts)
+    rows = narrow.NarrowRows(X, frame, order)
+    looks = guesses.trees(rows.head, parts, leaf_rows)
+    indices, distances = guesses.guessed(rows, narrow.Leading(rows, 64), looks, k, spare, loops)
+    assert (indices != np.arange(600)[:, None]).all()
+    assert all(len(set(row)) == k for row in indices)
+    exact = (np.linalg.norm(X[order][:, None] - X[order][indices], axis=2) / frame.peak) ** 2
+    assert np.abs(distances - exact).max() <= rows.error
+    assert (np.diff(distances, axis=1) >= 0).all()
+    # Of the leaves' rows most of the nearest are found.
+    true = np.sort(np.linalg.norm(X[order][:, None] - X[order], axis=2), axis=1)[:, k] / frame.peak
+    assert (distances[:, -1] >= true**2 - rows.error).all()
+    if leaf_rows == 600:
+        assert np.sqrt(distances[:, -1] / true**2).mean() < 1.05
+
+
+@needs_numba
 def test_leading_columns_never_overstate_a_distance(rng):
     X = rng.standard_normal((120, 150)) / np.sqrt(np.arange(1, 151))
     X[:40, 64:] *= 1e-5  # rows with next to nothing beyond the leading columns
     X[40:50, 64:] = X[:40, 64:].mean(axis=0)
-    frame = neighbors.common_frame(X)
-    narrow = neighbors.NarrowRows(X, frame)
+    frame = narrow.common_frame(X)
+    rows = narrow.NarrowRows(X, frame)
     exact = (np.linalg.norm(X[:, None] - X[None], axis=2) / frame.peak) ** 2
     for n_leading in (64, 128, 150):
-        leading = neighbors.Leading(narrow, n_leading)
-        assert (leading.left @ leading.right.T <= exact + narrow.error).all()
-    assert np.abs(narrow.squared_distances(np.arange(120), np.arange(120)) - exact).max() <= narrow.error
+        leading = narrow.Leading(rows, n_leading)
+        assert (leading.left @ leading.right.T <= exact + rows.error).all()
 
 
 @needs_numba
@@ -437,7 +487,7 @@ def test_likeness_orders_all_rows_once_and_rays_together(rng):
     order = ordering.by_likeness(rays)
     np.testing.assert_array_equal(np.sort(order), np.arange(2000))
     kinds = rays[order].argmax(axis=1)
-    assert (np.diff(kinds) != 0).sum() < 40
+    assert (np.diff(kinds) != 0).mean() < 0.25  # five sixths of them, were the order left to chance
 
 
 @pytest.mark.parametrize("n", [1, 63, 64, 200])

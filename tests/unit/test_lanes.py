@@ -11,6 +11,8 @@ from adaam.engines.kernels.compiling import compiled  # noqa: E402
 from adaam.engines.kernels.lanes import (  # noqa: E402
     add,
     add_product,
+    add_square,
+    fetch,
     load,
     lowest_bit,
     n_bits,
@@ -18,6 +20,7 @@ from adaam.engines.kernels.lanes import (  # noqa: E402
     number,
     reaching,
     store,
+    total,
     within,
 )
 
@@ -35,6 +38,12 @@ def _bits(A, least, limits):
 
 
 @compiled
+def _distance(A, B):
+    fetch(A, (1, 2))
+    return total(add_square(load(A, (0, 0)), load(A, (1, 2)), load(B, (5,))))
+
+
+@compiled
 def _counts(word):
     return lowest_bit(word), n_bits(word)
 
@@ -48,6 +57,13 @@ def test_sums_of_lanes_are_those_of_numpy(dtype, rng):
     expected[1, :16] = 0.0
     assert _sums(A, 0.7, B, out) == A[1, 4]
     np.testing.assert_allclose(out, expected, atol=8 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_squared_differences_add_up(dtype, rng):
+    A, B = rng.standard_normal((2, 24)).astype(dtype), rng.standard_normal(40).astype(dtype)
+    expected = A[0, :16].sum() + np.square(A[1, 2:18] - B[5:21]).sum()
+    assert _distance(A, B) == pytest.approx(expected, abs=64 * float(np.finfo(dtype).eps))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

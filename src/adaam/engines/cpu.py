@@ -54,9 +54,9 @@ class CPUEngine:
         use (`pip install adaam[fast]`), or NumPy and SciPy. "auto" is numba where it is installed and there are
         thousands of rows; results agree to rounding, up to `recall`.
     recall : float, default=0.985
-        Share of true neighbours that is enough. From 32,768 rows on numba's search looks into near clusters of rows
-        alone, measures on 200 rows what that finds, and searches all pairs where it is less. 1.0 means all pairs, so
-        that neighbours are exact; NumPy's are exact always.
+        Share of true neighbours that is enough. From 32,768 rows on numba's search looks into clusters near each row
+        alone, as many as sampled neighbours need, measures on 200 other rows what that finds, and searches all pairs
+        where it is less. 1.0 means all pairs, so that neighbours are exact; NumPy's are exact always.
     """
 
     tile_bytes: int = 1 << 25

@@ -9,7 +9,7 @@ from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.cluster.task_kernels import TaskKernels
 from adaam.engines.kernels.block_neighbors import are_measurable, near_blocks
-from adaam.engines.kernels.neighbors import Frame
+from adaam.engines.kernels.narrow import Frame
 from adaam.engines.nearest import nearest_others
 
 Pairs: TypeAlias = tuple[IntVector, IntVector, FloatVector]  # a row, another one, squared distance

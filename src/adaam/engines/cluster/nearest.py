@@ -25,7 +25,7 @@ from adaam.engines.cluster.rows import ClusterRows, Lengths
 from adaam.engines.cluster.task_kernels import TaskKernels
 from adaam.engines.cluster.workers import Future
 from adaam.engines.kernels.block_neighbors import block_frame
-from adaam.engines.kernels.neighbors import Frame
+from adaam.engines.kernels.narrow import Frame
 
 Numbered = tuple[FloatMatrix, int, Any]  # rows, number of the first one, weights
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import row_blocks
+from adaam.engines.kernels.candidates import TILE_ROWS
 from adaam.engines.kernels.kept import KEPT
-from adaam.engines.kernels.neighbors import (
+from adaam.engines.kernels.narrow import (
     LARGEST,
     SMALLEST,
     STEP,
-    TILE_ROWS,
     Frame,
     Leading,
     NarrowRows,

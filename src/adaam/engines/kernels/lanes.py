@@ -76,6 +76,21 @@ def number(_: Any, array: Any, place: Any) -> Any:
     return array.dtype(array, place), code
 
 
+@intrinsic
+def fetch(_: Any, array: Any, place: Any) -> Any:
+    """Have the processor bring the numbers at a place near, for use soon; it need not wait for them."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args, arguments)
+        byte = builder.bitcast(pointer, ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [byte.type, _INT, _INT, _INT])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(prefetch, [byte, _INT(0), _INT(3), _INT(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, place), code
+
+
 def _pointer(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
     array = context.make_array(kinds[0])(context, builder, arguments[0])
     indices = [
@@ -106,6 +121,34 @@ def add(_: Any, left: Any, right: Any) -> Any:
         return builder.fadd(arguments[0], wide)
 
     return left(left, right), code
+
+
+@intrinsic
+def add_square(_: Any, sums: Any, left: Any, right: Any) -> Any:
+    """Return sums + (left - right)², rounded after the difference and at the end where the machine can."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        difference = builder.fsub(arguments[1], arguments[2])
+        return builder.fadd(arguments[0], builder.fmul(difference, difference, flags=["contract"]), flags=["contract"])
+
+    return sums(sums, left, right), code
+
+
+@intrinsic
+def total(_: Any, numbers: Any) -> Any:
+    """Sum of the sixteen, the two halves added to each other until one number is left."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        part = arguments[0]
+        for half in (8, 4, 2, 1):
+            low, high = (
+                builder.shuffle_vector(part, part, ir.Constant(ir.VectorType(_INT, half), list(range(a, a + half))))
+                for a in (0, half)
+            )
+            part = builder.fadd(low, high)
+        return builder.extract_element(part, _INT(0))
+
+    return numbers.dtype(numbers), code
 
 
 @intrinsic

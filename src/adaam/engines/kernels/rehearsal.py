@@ -19,7 +19,8 @@ import numpy as np
 
 from adaam.engines.kernels import compiled_kernels
 from adaam.engines.kernels.block_neighbors import near_blocks
-from adaam.engines.kernels.neighbors import common_frame, nearest_others
+from adaam.engines.kernels.narrow import common_frame
+from adaam.engines.kernels.neighbors import nearest_others
 from adaam.engines.kernels.strips import completed, surviving_strips, tallied_strips
 
 _COMPILING = Lock()
