@@ -175,10 +175,15 @@ def test_row_blocks_are_dealt_and_pooled_as_on_one_machine(digits, chunked, weig
     np.testing.assert_allclose(found.stability_.angles, expected.stability_.angles, atol=1e-6)
 
 
-def test_a_part_of_the_rows_in_few_blocks(digits, chunked):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_part_of_the_rows_in_few_blocks(digits, chunked, weighted):
+    weights = np.random.default_rng(0).integers(0, 3, len(digits)).astype(float) if weighted else None
+    given = None if weights is None else da.from_array(weights, chunks=500)
     pairs = RowBlocks(n_rows=200, n_blocks=3)
-    found = AdaAM(10, engine="dask", pairs=pairs).fit(chunked(digits))
-    assert angle(found, AdaAM(10, pairs=pairs).fit(digits)) < 1e-9
+    found = AdaAM(10, engine="dask", pairs=pairs).fit(chunked(digits), sample_weight=given)
+    expected = AdaAM(10, pairs=pairs).fit(digits, sample_weight=weights)
+    assert angle(found, expected) < 1e-9
+    np.testing.assert_allclose(found.mean_, expected.mean_, atol=1e-12)
 
 
 def test_clusters_chosen_without_labels_are_those_of_the_cpu_engine(digits, chunked):

@@ -287,11 +287,22 @@ def test_one_random_sample_is_one_block_and_tells_no_stability():
     assert "one random sample of 60 rows (30.0% of all rows)" in str(model.plan_)
 
 
-def test_the_mean_rests_on_all_rows_also_where_blocks_hold_some():
-    X = cloud(200)
-    model = AdaAM(3, preparation="linear", pairs=RowBlocks(n_rows=40, n_blocks=2)).fit(X)
-    np.testing.assert_allclose(model.mean_, X.mean(axis=0))
-    assert model.plan_.n_used == 80
+@pytest.mark.parametrize("form", ["array", "source"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_in_no_block_take_no_part(form, weighted):
+    X, pairs = cloud(200), RowBlocks(n_rows=40, n_blocks=2)
+    weights = np.tile([1.0, 2.0, 0.0, 1.0], 50) if weighted else np.ones(200)
+    present = np.flatnonzero(weights)
+    taken = present[Deal(len(present), 80, 2, 0).places(np.arange(len(present))) < 80]
+    other = X * 7.0
+    other[taken] = X[taken]
+    models = []
+    for rows in (X, other):
+        given = rows if form == "array" else BlockRows(lambda rows=rows: np.array_split(rows, 7))
+        models.append(AdaAM(3, preparation="linear", pairs=pairs).fit(given, sample_weight=weights))
+    np.testing.assert_array_equal(models[0].components_, models[1].components_)
+    np.testing.assert_allclose(models[0].mean_, np.average(X[taken], axis=0, weights=weights[taken]))
+    assert models[0].plan_.n_used == 80
 
 
 def test_a_pooled_model_comes_back_from_its_file_whole(tmp_path):

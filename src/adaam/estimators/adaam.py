@@ -159,7 +159,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
             Rows to learn from. Memory maps, Zarr arrays and what `adaam.rows.open_rows` opens are read block by block
-            where they take more than one GiB: twice, whatever their size.
+            where they take more than one GiB: once, and once before where their number is not known.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adaam._checks import check_weights
-from adaam._typing import FloatVector, Tall
+from adaam._typing import Column, Tall
 from adaam.affinity import AdaptiveAffinity
 from adaam.engines import Engine
 from adaam.estimators.fitting import check_clusters, check_components, row_weights
@@ -21,13 +21,13 @@ from adaam.large import (
     SpreadBlocks,
     counted_blocks,
     dealt_array,
-    dealt_source,
     stream_preparation,
+    taken_rows,
 )
 from adaam.planning import LOADED_BYTES, Plan, plan
 from adaam.prepare import LinearMap, Preparation, fit_preparation
 from adaam.progress import teller
-from adaam.rows import RowSource, n_bytes, read_all
+from adaam.rows import ArrayRows, RowsError, RowSource, counted_rows, n_bytes, read_all
 
 PAUSE_SECONDS = 5.0  # between two lines of progress
 
@@ -73,26 +73,35 @@ def fit_array(X: Tall, sample_weight: Any, settings: PoolingSettings, phase: Fit
     weights = row_weights(sample_weight, X.shape[0], engine)
     n_present = X.shape[0] if isinstance(weights, float) else int((weights > 0).sum())
     planned = plan_of(settings, n_present, X.shape[1], X.dtype.itemsize, stored=False)
+
+    def prepare(rows: Tall, held: Column) -> LinearMap:
+        return fit_preparation(rows, held, settings.preparation, engine)
+
     with phase("preparation"):
-        rows = engine.asarray(X)
-        prepared = fit_preparation(rows, weights, settings.preparation, engine)
+        rows = dealt_array(engine.asarray(X), weights, deal_of(settings, planned), prepare, engine)
     with phase("row blocks"):
-        return _fit(dealt_array(rows, weights, deal_of(settings, planned), prepared, engine), planned, settings)
+        return _fit(rows, planned, settings)
 
 
 def fit_source(source: RowSource, sample_weight: Any, settings: PoolingSettings, phase: FitPhases) -> PooledModel:
-    """Fit rows that are read twice: for their mean and scatter, and to keep those that take part."""
+    """Fit rows that are read once, to keep those that take part; and before that to count them, if that must be."""
     engine, tell = settings.engine, teller(settings.verbose, PAUSE_SECONDS)
-    weights: FloatVector | None = None
-    if sample_weight is not None:
-        weights = check_weights(sample_weight, len(sample_weight))
     with phase("preparation"):
-        prepared, n_rows = stream_preparation(source, weights, settings.preparation, engine, tell)
-    check_clusters(settings.n_clusters, n_rows)
-    n_present = n_rows if weights is None else int(np.count_nonzero(weights))
-    planned = plan_of(settings, n_present, source.n_features, source.dtype.itemsize, stored=True)
+        n_rows = counted_rows(source)
+        if n_rows < 2:
+            raise RowsError(f"{source.label}: holds {n_rows} row(s); a fit needs at least 2.")
+        weights = None if sample_weight is None else check_weights(sample_weight, len(sample_weight))
+        if weights is not None and len(weights) != n_rows:
+            raise ValueError(f"sample_weight holds {len(weights)} weights, but {source.label} has {n_rows} rows.")
+        check_clusters(settings.n_clusters, n_rows)
+        n_present = n_rows if weights is None else int(np.count_nonzero(weights))
+        planned = plan_of(settings, n_present, source.n_features, source.dtype.itemsize, stored=True)
+        deal = deal_of(settings, planned)
+        X, held = taken_rows(source, weights, deal, tell)
+        taken = ArrayRows(X, source.label)
+        prepared = stream_preparation(taken, held, settings.preparation, engine, tell)
     with phase("row blocks"):
-        rows = dealt_source(source, weights, deal_of(settings, planned), prepared, engine, tell)
+        rows = BlockedRows(X, 1.0 if held is None else engine.column(held), None, deal, prepared, engine)
         return _fit(rows, planned, settings)
 
 

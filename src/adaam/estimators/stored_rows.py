@@ -9,7 +9,7 @@ from adaam._typing import FloatMatrix, FloatVector
 from adaam.large import Deal, taken_rows
 from adaam.planning import LOADED_BYTES
 from adaam.progress import teller
-from adaam.rows import RowSource, checked_blocks, n_bytes, read_all
+from adaam.rows import RowSource, counted_rows, n_bytes, read_all
 
 PAUSE_SECONDS = 5.0  # between two lines of progress
 
@@ -27,7 +27,7 @@ def rows_at_hand(source: RowSource, sample_weight: Any, seed: int, verbose: int)
     """
     if not is_large(source):
         return read_all(source), sample_weight
-    n_rows = source.n_rows if source.n_rows is not None else sum(len(block) for _, block in checked_blocks(source))
+    n_rows = counted_rows(source)
     weights: FloatVector | None = None
     if sample_weight is not None:
         weights = check_weights(sample_weight, n_rows)

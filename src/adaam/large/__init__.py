@@ -1,6 +1,6 @@
 """Very many rows: pairs within random row blocks in place of all pairs, and rows that are not in memory."""
 
-from adaam.large.blocked import BlockedRows, dealt_array, dealt_source, taken_rows
+from adaam.large.blocked import BlockedRows, dealt_array, taken_rows
 from adaam.large.deal import Deal
 from adaam.large.moments import stream_preparation
 from adaam.large.pooled import Counted, Pooled, PooledFit, counted_blocks
@@ -19,7 +19,6 @@ __all__ = [
     "Stability",
     "counted_blocks",
     "dealt_array",
-    "dealt_source",
     "principal_angles",
     "stream_preparation",
     "taken_rows",

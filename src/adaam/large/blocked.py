@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from adaam.large.job import Job
 from adaam.large.spread import SpreadBlocks, dealt_spread
 from adaam.prepare import LinearMap
 from adaam.progress import Teller
-from adaam.rows import RowsError, RowSource
+from adaam.rows import RowsError, RowSource, checked_blocks
 from adaam.sample import Sample
 
 # Prepared rows are kept between passes where all of them take no more than this; otherwise they are made again.
@@ -71,27 +71,25 @@ class BlockedRows:
         return found
 
 
-def dealt_array(
-    X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engine: Engine
-) -> "BlockedRows | SpreadBlocks":
-    """Deal rows in memory, or on a cluster, to blocks; those of weight zero take no part."""
+# What learns the preparation, from rows and their weights.
+Prepare: TypeAlias = Callable[[Tall, Column], LinearMap]
+
+
+def dealt_array(X: Tall, weights: Column, deal: Deal, prepare: Prepare, engine: Engine) -> "BlockedRows | SpreadBlocks":
+    """Deal rows in memory, or on a cluster, to blocks, and prepare those that take part; of weight zero none do."""
+    everything = deal.n_used == deal.n_rows
     if isinstance(engine, DaskEngine):
-        return dealt_spread(X, weights, deal, prepared, engine)
+        held = weights if everything else engine.weights_below(X, weights, deal.places, deal.n_used)
+        return dealt_spread(X, weights, deal, prepare(X, held), engine)
     present = np.flatnonzero(spread(engine.to_host(weights), X.shape[0]))
     order = np.empty(deal.n_used, np.intp)
     places = deal.places(np.arange(deal.n_rows))
     used = places < deal.n_used
     order[places[used]] = present[used]
-    return BlockedRows(X, weights, order, deal, prepared, engine)
-
-
-def dealt_source(
-    source: RowSource, weights: FloatVector | None, deal: Deal, prepared: LinearMap, engine: Engine, tell: Teller
-) -> BlockedRows:
-    """Read a source once more and keep the rows that take part, in their own type, block after block."""
-    X, kept_weights = taken_rows(source, weights, deal, tell)
-    row_weights = 1.0 if kept_weights is None else engine.column(kept_weights)
-    return BlockedRows(X, row_weights, None, deal, prepared, engine)
+    if everything:
+        return BlockedRows(X, weights, order, deal, prepare(X, weights), engine)
+    taken, held = X[order], at(weights, order)
+    return BlockedRows(taken, held, None, deal, prepare(taken, held), engine)
 
 
 def taken_rows(
@@ -101,7 +99,7 @@ def taken_rows(
     X = np.empty((deal.n_used, source.n_features), source.dtype)
     kept_weights = None if weights is None else np.ones(deal.n_used)
     n_seen = n_present = 0
-    for block in source.blocks():
+    for _, block in checked_blocks(source):
         rows = np.arange(len(block)) if weights is None else np.flatnonzero(weights[n_seen : n_seen + len(block)])
         n_seen += len(block)
         if n_present + len(rows) > deal.n_rows:

@@ -19,13 +19,13 @@ from adaam.prepare import (
     row_scale,
 )
 from adaam.progress import Teller
-from adaam.rows import RowsError, RowSource, checked_blocks
+from adaam.rows import RowSource, checked_blocks
 
 
 def stream_preparation(
     source: RowSource, weights: FloatVector | None, settings: Preparation, engine: Engine, tell: Teller
-) -> tuple[LinearMap, int]:
-    """Mean and scatter of all rows in one pass, and from them the map onto the kept components; also counts the rows.
+) -> LinearMap:
+    """Mean and scatter of all rows in one pass, and from them the map onto the kept components.
 
     Each block is centred on its own mean and joined to those before it (Chan, Golub and LeVeque), so that nothing is
     lost where the mean is large beside the spread.
@@ -44,8 +44,8 @@ def stream_preparation(
         held = np.ones(len(block)) if weights is None else weights[start : start + len(block)]
         n_rows, eps = start + len(block), max(eps, float(np.finfo(block.dtype).eps))
         added = float(held.sum())
-        if weights is not None and (len(held) < len(block) or added == 0.0):
-            continue  # a count that does not fit is told at the end, with both numbers
+        if added == 0.0:
+            continue
         scale = row_scale(rows, settings.row_scaling, engine)
         if settings.row_scaling == "unit":
             # Zero rows are left as they are, at a scale of 1, which few others have.
@@ -59,10 +59,6 @@ def stream_preparation(
         mean += shift * (added / (total + added))
         total += added
         tell(f"{source.label}: mean and scatter of {n_rows} rows")
-    if n_rows < 2:
-        raise RowsError(f"{source.label}: holds {n_rows} row(s); a fit needs at least 2.")
-    if weights is not None and len(weights) != n_rows:
-        raise ValueError(f"sample_weight holds {len(weights)} weights, but {source.label} has {n_rows} rows.")
     if n_zero:
         warn_caller(
             f"{n_zero} row(s) of {source.label} are all zero and cannot be scaled to unit length; they stay zero.",
@@ -72,4 +68,4 @@ def stream_preparation(
     if settings.column_scaling == "standard":
         units = column_units(above_rounding(np.diag(scatter) / total, mean, eps))
     pairs = kept_pairs(range_eigenpairs(scatter / np.outer(units, units), n_rows, engine.eigh), settings.keep)
-    return principal_map(pairs, mean / units, total, (n_rows, d), eps, settings).in_units(units), n_rows
+    return principal_map(pairs, mean / units, total, (n_rows, d), eps, settings).in_units(units)

@@ -122,13 +122,18 @@ class PooledFit:
             evidence += map(Evidence, halves, self.counted.grams, found)
 
         final = self._final_links(evidence)
-        components = [self._projection(*known, n_components) for known in zip(evidence, final, strict=True)]
+
+        def projection(index: int) -> Projection:
+            return self._projection(evidence[index], final[index], n_components)
+
+        # Small eigenproblems run on one thread each: those of the halves have time beside that of the whole.
+        learned, *parts = engine.each(projection, range(len(evidence)))
         firmness = None
-        if n_blocks > 1:
+        if parts:
             smaller = min(self.counted.sizes[list(half)].sum() for half in halves)
-            firmness = stability(components[0].components, [c.components for c in components[1:]], gram, int(smaller))
+            firmness = stability(learned.components, [part.components for part in parts], gram, int(smaller))
         cuts = (evidence[0].first.cut / n_blocks, final[0].cut / n_blocks)
-        return Pooled(components[0], gram / self.counted.sizes.sum(), cuts, firmness)
+        return Pooled(learned, gram / self.counted.sizes.sum(), cuts, firmness)
 
     def _final_links(self, evidence: Sequence[Evidence]) -> list[Links]:
         """Projection and final affinity, as often as asked, for all groups of blocks in the same passes."""

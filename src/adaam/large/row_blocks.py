@@ -23,7 +23,7 @@ class RowBlocks(BaseEstimator):
         to all pairs and cost proportionally more. None means 5,000, or 100 for each cluster where that is more.
     n_blocks : int, default=None
         Number of blocks. None means enough for all rows; of rows that are read from a file, as many as one GiB holds.
-        Rows in no block serve for the mean and the principal components alone.
+        Rows in no block take no part.
     random_state : int, default=0
         Seed of the deal. With another order of rows, or another seed, the map differs by what `stability_` tells.
 

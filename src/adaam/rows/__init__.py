@@ -5,7 +5,7 @@ from adaam.rows.blocks import BlockRows
 from adaam.rows.npy import NpyRows
 from adaam.rows.opening import as_rows, open_rows
 from adaam.rows.parquet import ParquetRows
-from adaam.rows.protocol import RowsError, RowSource, checked_blocks, n_bytes, read_all
+from adaam.rows.protocol import RowsError, RowSource, checked_blocks, counted_rows, n_bytes, read_all
 from adaam.rows.writing import WRITERS, map_to_file, write_csv, writer_for
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "RowsError",
     "as_rows",
     "checked_blocks",
+    "counted_rows",
     "map_to_file",
     "n_bytes",
     "open_rows",

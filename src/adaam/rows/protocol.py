@@ -65,6 +65,11 @@ def checked_blocks(source: RowSource) -> Iterator[tuple[int, FloatMatrix]]:
         raise RowsError(f"{source.label}: holds {start} rows, but {source.n_rows} were announced.")
 
 
+def counted_rows(source: RowSource) -> int:
+    """Number of rows, by reading them where it is not known."""
+    return sum(len(block) for _, block in checked_blocks(source)) if source.n_rows is None else source.n_rows
+
+
 def read_all(source: RowSource) -> FloatMatrix:
     """Read all rows into memory, in their own type; what reads them checks them."""
     return np.vstack([np.empty((0, source.n_features), source.dtype), *source.blocks()])

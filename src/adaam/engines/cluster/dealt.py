@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adaam._typing import Column, IntVector
+from adaam._typing import Column, FloatVector, IntVector
 from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks
 from adaam.engines.cluster.exchange import exchanged
 from adaam.engines.cluster.layout import stacked, starts
@@ -35,16 +35,44 @@ class Groups:
 
 def dealt(X: ClusterRows, weights: Column, places: Callable[[IntVector], IntVector], edges: tuple[int, ...]) -> Groups:
     """Send every row of positive weight to its place; those at or past the last edge take no part."""
-    workers, sizes = X.workers, X.sizes
-    held = on_blocks(weights, sizes, workers)
-    if isinstance(held, ClusterColumn):
-        sizes = tuple(workers.fetch([workers.call("deal-count", np.count_nonzero, part) for part in held.parts]))
+    workers = X.workers
+    held = on_blocks(weights, X.sizes, workers)
     pieces = [
         workers.call("deal", split_by_place, part, at_block(held, i), start, places, edges)
-        for i, (part, start) in enumerate(zip(X.parts, starts(sizes), strict=True))
+        for i, (part, start) in enumerate(zip(X.parts, _place_starts(held, X.sizes, workers), strict=True))
     ]
     parts = exchanged(workers, "deal-blocks", pieces, len(edges) - 1, X.nbytes, laid_out, lambda _: [])
     return Groups(tuple(parts), workers)
+
+
+def weights_below(
+    X: ClusterRows, weights: Column, places: Callable[[IntVector], IntVector], n_used: int
+) -> ClusterColumn:
+    """Weights of the rows that are sent to places below `n_used`, zeros for the others."""
+    workers = X.workers
+    held = on_blocks(weights, X.sizes, workers)
+    parts = [
+        workers.call("deal-weights", taken_weights, at_block(held, i), size, start, places, n_used)
+        for i, (size, start) in enumerate(zip(X.sizes, _place_starts(held, X.sizes, workers), strict=True))
+    ]
+    return X.column(parts, np.float64)
+
+
+def taken_weights(weights: Any, n_rows: int, start: int, places: Any, n_used: int) -> FloatVector:
+    """Weights of a block's rows, zeros for those that take no part."""
+    held = np.broadcast_to(weights, n_rows)
+    present = np.flatnonzero(held)
+    taken = present[places(np.arange(start, start + len(present))) < n_used]
+    kept = np.zeros(n_rows)
+    kept[taken] = held[taken]
+    return kept
+
+
+def _place_starts(held: Column, sizes: tuple[int, ...], workers: Workers) -> list[int]:
+    """Number of the first row of each block among those of positive weight."""
+    if isinstance(held, ClusterColumn):
+        sizes = tuple(workers.fetch([workers.call("deal-count", np.count_nonzero, part) for part in held.parts]))
+    return list(starts(sizes))
 
 
 def split_by_place(X: Any, weights: Any, start: int, places: Any, edges: tuple[int, ...]) -> list[Any]:

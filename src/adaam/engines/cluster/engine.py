@@ -309,6 +309,12 @@ class DaskEngine:
         """Send rows to groups by the places that their numbers have."""
         return dealt.dealt(self.asarray(X), weights, places, edges)
 
+    def weights_below(
+        self, X: Tall, weights: Column, places: Callable[[IntVector], IntVector], n_used: int
+    ) -> ClusterColumn:
+        """Weights of the rows whose numbers have places below `n_used`, zeros for the others."""
+        return dealt.weights_below(self.asarray(X), weights, places, n_used)
+
     def n_threads(self) -> int:
         """Threads of all workers."""
         return self._workers().n_threads()
