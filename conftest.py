@@ -12,6 +12,7 @@ NEEDS = {
         f"src/adaam/engines/kernels/{name}.py"
         for name in (
             "adding",
+            "away",
             "compiled",
             "compiling",
             "lanes",

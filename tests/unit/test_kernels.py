@@ -474,9 +474,7 @@ def test_rows_that_all_survive_are_told_by_their_sum(grouped, rng, loops):
     X = rng.standard_normal((600, 40))
     found = survivors.Survivors(P, X, np.ones(600), (0.5, 0.51), loops)
     product, sums = found.no_product(slice(0, 100)), np.zeros(600)
-    room = (np.empty(10**5, np.int32), np.empty(10**5, np.int32), np.empty(10**5))
-    tile = (1, slice(256, 512))
-    found.add(slice(0, 100), tile, product, sums, room)
+    found.add(slice(0, 100), (1, slice(256, 512)), product, sums, found.room(slice(0, 100), listed=True))
     S = P[found.order[:100]] @ P[found.order[256:512]].T
     expected = np.where(S > 0.51, S, 0.0) @ X[found.order[256:512]]
     np.testing.assert_allclose(from_panels(product, 40) * found.scale, expected, atol=1e-5 * np.abs(expected).max())

@@ -9,12 +9,12 @@ from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from adaam._typing import FloatMatrix, FloatVector, Sparse
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.bracket import guess_bracket
 from adaam.engines.cut import MAX_DISTINCT, MIN_ROWS, Tally, joined
-from adaam.engines.kernels.panels import from_panels
 from adaam.engines.kernels.survivors import Listed, Survivors
 from adaam.engines.protocol import kept_from
 
@@ -74,14 +74,13 @@ def _strips(survivors: Survivors) -> tuple[list[Strip], FloatVector] | None:
     def strip(rows: slice) -> tuple[Strip, FloatVector]:
         product = survivors.no_product(rows)
         sums = np.zeros(len(w))
-        places = np.empty((2, (rows.stop - rows.start) * screened.width), np.int32)
-        values = np.empty(places.shape[1])
         above, parts = 0.0, []
+        room = survivors.room(rows, listed=True)
         for tile in screened.tiles(rows):
-            reached, n_inside = survivors.add(rows, tile, product, sums, (places[0], places[1], values))
+            reached, n_inside = survivors.add(rows, tile, product, sums, room)
             above += reached
-            found = places[:, :n_inside]
-            parts.append(Listed(found[0].copy(), found[1] + tile[1].start, values[:n_inside].copy()))
+            found = Listed(*(part[:n_inside] for part in room[0]))
+            parts.append(Listed(found.rows.copy(), found.columns + tile[1].start, found.values.copy()))
         listed = Listed(*(np.concatenate(part) for part in zip(*parts, strict=True)))
         tally = Tally(above, np.abs(listed.values), 2.0 * w[rows][listed.rows] * w[listed.columns])
         return Strip(rows, product.astype(survivors.panels.dtype, copy=False), listed, tally), sums[rows.start :]
@@ -111,20 +110,30 @@ def _laplacian(
     survivors: Survivors, strips: list[Strip], X: FloatMatrix, degrees: FloatVector, half: Sparse | None
 ) -> FloatMatrix:
     """X'(D - A)X from SWX of all strips and the row sums WSw, with a half of another affinity beside them."""
+    n, d = X.shape
     halves = degrees / 2 if half is None else (degrees + half_degrees(half)) / 2
-    order, w, d = survivors.order, survivors.weights, X.shape[1]
+    links = csr_array((n, n)) if half is None else half
 
     def part(strip: Strip) -> FloatMatrix:
-        total = np.zeros((d, d))
-        product = from_panels(strip.product, d)
-        for some in row_blocks(len(product), FEW_ROWS):
-            places = order[strip.rows][some]
-            rows = X[places]
-            away = rows * halves[places, None]
-            away -= product[some] * (survivors.scale * w[strip.rows][some, None])
-            if half is not None:
-                away -= half[places] @ X
-            total += rows.T @ away
+        places = survivors.order[strip.rows]
+        scales = survivors.scale * survivors.weights[strip.rows]
+        total, rows, away = np.zeros((d, d)), np.empty((FEW_ROWS, d)), np.empty((FEW_ROWS, d))
+        for some in row_blocks(len(places), FEW_ROWS):
+            height = some.stop - some.start
+            survivors.kernels.rows_away(
+                X,
+                places[some],
+                some.start,
+                halves,
+                strip.product,
+                scales,
+                links.indptr,
+                links.indices,
+                links.data,
+                rows,
+                away,
+            )
+            total += rows[:height].T @ away[:height]
         return total
 
     found = np.asarray(sum(ordered_map(part, strips)))

@@ -28,13 +28,13 @@ def everywhere(n_tiles: int, rank: int) -> Balls:
 def word_balls(narrow: FloatMatrix, width: int) -> Balls:
     """Smallest balls around the means of each 64 rows of a factor, which are the columns of its tiles."""
     n, rank = narrow.shape
-    tiles = row_blocks(n, width)
-    balls = Balls(zeros((len(tiles), rank, MOST_WORDS), np.float32), zeros((len(tiles), MOST_WORDS), np.float32))
-    for tile, rows in enumerate(tiles):
-        for word, some in enumerate(row_blocks(rows.stop - rows.start, WORD)):
-            block = narrow[rows][some]
-            center = block.mean(axis=0)
-            distances = np.sqrt(np.square(block.astype(np.float64) - center).sum(axis=1))
-            balls.centers[tile, :, word] = center
-            balls.radii[tile, word] = distances.max() * (1.0 + 1e-6)
+    n_tiles, n_words = -(-n // width), -(-width // WORD)
+    balls = Balls(zeros((n_tiles, rank, MOST_WORDS), np.float32), zeros((n_tiles, MOST_WORDS), np.float32))
+    starts = np.concatenate([np.arange(tile.start, tile.stop, WORD) for tile in row_blocks(n, width)])
+    sizes = np.diff(np.append(starts, n))
+    centers = (np.add.reduceat(narrow, starts, axis=0, dtype=np.float64) / sizes[:, None]).astype(np.float32)
+    squares = np.square(narrow.astype(np.float64) - np.repeat(centers, sizes, axis=0)).sum(axis=1)
+    tile, word = np.divmod(np.arange(len(starts)), n_words)
+    balls.centers[tile, :, word] = centers
+    balls.radii[tile, word] = np.sqrt(np.maximum.reduceat(squares, starts)) * (1.0 + 1e-6)
     return balls

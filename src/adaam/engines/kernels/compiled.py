@@ -1,5 +1,6 @@
 """The compiled loops, together; importing this module imports numba."""
 
+from adaam.engines.kernels.away import rows_away
 from adaam.engines.kernels.measuring import keep_best, measure_pairs
 from adaam.engines.kernels.pruning import add_listed, add_survivors, magnitudes, tally_tile
 from adaam.engines.kernels.ranking import by_row, keep_nearest, nearest_few, rank
@@ -20,6 +21,7 @@ __all__ = [
     "nearest_few",
     "project_rows",
     "rank",
+    "rows_away",
     "tally_tile",
     "within_bounds",
     "within_near",

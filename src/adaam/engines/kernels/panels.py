@@ -3,8 +3,6 @@
 Everything begins at a cache line and is filled up with zeros, which change no sum.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from adaam._typing import FloatMatrix, IntVector
@@ -36,7 +34,15 @@ def factor_tiles(narrow: FloatMatrix, width: int) -> FloatMatrix:
 def row_panels(X: FloatMatrix, width: int, length: float, dtype: type) -> FloatMatrix:
     """Rows of X over a length, (tiles, panels, rows x columns of a panel): `width` rows to a tile."""
     n, d = X.shape
-    return _filled(n, d, width, width, dtype, lambda rows: X[rows] / length)
+    panels = zeros((-(-n // width), n_panels_of(d), width, PANEL), dtype)
+
+    def fill(tile: int) -> None:
+        rows = X[tile * width : (tile + 1) * width]
+        _lay_out(rows / length, panels[tile, :, : len(rows)])
+
+    for _ in ordered_map(fill, range(len(panels))):
+        pass
+    return panels.reshape(*panels.shape[:2], -1)
 
 
 def group_panels(
@@ -47,31 +53,32 @@ def group_panels(
     The factor P is in this order already.
     """
     n, d = X.shape
+    n_panels, rank = n_panels_of(d), factor.shape[1]
+    panels = zeros((-(-n // width), n_panels, width + -(-width // group) * rank, PANEL), np.float32)
 
-    def block(rows: slice) -> FloatMatrix:
-        own = np.zeros((width, d))
-        own[: rows.stop - rows.start] = X[order[rows]] / length
-        groups = row_blocks(rows.stop - rows.start, group)
-        return np.vstack([own, *(factor[rows][some].T @ own[some] for some in groups)])
+    def fill(rows: slice) -> None:
+        block = X[order[rows]] / length
+        tile, start = divmod(rows.start, width)
+        behind = width + start // group * rank
+        _lay_out(block, panels[tile, :, start : start + len(block)])
+        _lay_out(factor[rows].T @ block, panels[tile, :, behind : behind + rank])
 
-    n_behind = -(-width // group) * factor.shape[1]
-    return _filled(n, d, width, width + n_behind, np.float32, block)
-
-
-def _filled(n: int, d: int, width: int, height: int, dtype: type, block: Callable[[slice], FloatMatrix]) -> FloatMatrix:
-    """Panels of so many rows, those of a tile as `block` gives them, what is left filled up with zeros."""
-    n_panels = n_panels_of(d)
-    panels = zeros((-(-n // width), n_panels, height, PANEL), dtype)
-
-    def fill(tile: int) -> None:
-        rows = block(slice(tile * width, min((tile + 1) * width, n)))
-        for panel in range(n_panels):
-            columns = slice(panel * PANEL, min((panel + 1) * PANEL, d))
-            panels[tile, panel, : len(rows), : columns.stop - columns.start] = rows[:, columns]
-
-    for _ in ordered_map(fill, range(len(panels))):
+    groups = [
+        slice(tile.start + g.start, tile.start + g.stop)
+        for tile in row_blocks(n, width)
+        for g in row_blocks(tile.stop - tile.start, group)
+    ]
+    for _ in ordered_map(fill, groups):
         pass
     return panels.reshape(len(panels), n_panels, -1)
+
+
+def _lay_out(rows: FloatMatrix, panels: FloatMatrix) -> None:
+    """Write rows to panels, (panels, rows, columns of a panel)."""
+    whole = rows.shape[1] // PANEL
+    panels[:whole] = rows[:, : whole * PANEL].reshape(len(rows), whole, PANEL).transpose(1, 0, 2)
+    if whole < len(panels):
+        panels[whole, :, : rows.shape[1] - whole * PANEL] = rows[:, whole * PANEL :]
 
 
 def n_panels_of(d: int) -> int:

@@ -14,7 +14,7 @@ from adaam.engines.kernels.compiling import compiled
 from adaam.engines.kernels.lanes import N_LANES, add_product, load, nothing, number, reaching, store
 from adaam.engines.kernels.marking import AT_ONCE, ONES, marked
 from adaam.engines.kernels.panels import PANEL, WORD
-from adaam.engines.kernels.survivors import Tile, TileRows
+from adaam.engines.kernels.survivors import Listed, Room, Tile, TileRows
 
 
 @compiled
@@ -110,9 +110,8 @@ def add_survivors(
     product: FloatMatrix,
     row_sums: FloatVector,
     column_sums: FloatVector,
-    listed_rows: IntVector,
-    listed_columns: IntVector,
-    listed_values: FloatVector,
+    listed: Listed,
+    room: Room,
 ) -> tuple[float, int]:
     """Add a tile's part of SWX and Sw: entries right of the diagonal above a bracket; and list those inside it.
 
@@ -139,9 +138,8 @@ def add_survivors(
     entries = np.empty((2, columns.narrow.shape[1]), np.float32)
     words = np.empty((2, columns.narrow.shape[1] // WORD), np.uint64)
     near_places = np.empty(n_columns + AT_ONCE, np.uint32)  # numba asks signed indices whether they count from the end
-    starts = np.zeros(n_rows + 1, np.int64)
-    places = np.empty(n_rows * (n_columns + 1), np.int32)
-    shares = np.empty(n_rows * (n_columns + 1), panels.dtype)
+    starts, places, shares = room
+    starts[0] = 0
     weight_above = 0.0
     n_inside = 0
     n_found = 0
@@ -169,9 +167,9 @@ def add_survivors(
                     if abs(entry) <= above:
                         words[i % 2, j // WORD] ^= np.uint64(1) << np.uint64(j % WORD)
                         if abs(entry) >= inside:
-                            listed_rows[n_inside] = i
-                            listed_columns[n_inside] = j
-                            listed_values[n_inside] = entry
+                            listed.rows[n_inside] = i
+                            listed.columns[n_inside] = j
+                            listed.values[n_inside] = entry
                             n_inside += 1
                         continue
                 weighted = entry * column_weights[j]
@@ -202,7 +200,7 @@ def add_survivors(
         starts[i + 1] = n_found
         row_sums[i] += total
         weight_above += 2.0 * row_weights[i] * reached
-    add_rows(starts, places, shares, panels, product)
+    add_rows(starts[: n_rows + 1], places, shares, panels, product)
     return weight_above, n_inside
 
 

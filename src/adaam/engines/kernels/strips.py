@@ -17,7 +17,7 @@ from adaam.engines.kernels.balls import everywhere
 from adaam.engines.kernels.kept import KEPT
 from adaam.engines.kernels.panels import PANEL, factor_tiles, from_panels, n_panels_of, row_panels, zeros
 from adaam.engines.kernels.screened import MAX_TILE_ROWS, TILE_COLUMNS, BlockTally
-from adaam.engines.kernels.survivors import Listed, Tile, TileRows
+from adaam.engines.kernels.survivors import Listed, Room, Tile, TileRows
 
 
 class Strip(NamedTuple):
@@ -99,7 +99,8 @@ def surviving_strips(
     near, lengths = (low, sure, low), np.ones(len(screens.narrow), np.float32)
     centers, radii = (part[0] for part in everywhere(1, screens.narrow.shape[1]))
     most = MAX_TILE_ROWS * TILE_COLUMNS if bracket[0] <= bracket[1] else 0
-    places, values = np.empty((2, most), np.int32), np.empty(most)
+    inside = Listed(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most))
+    room = Room.of(min(MAX_TILE_ROWS, len(screens.narrow)), TILE_COLUMNS, narrow)
     weights = [np.array(spread(w, len(P))) for P, _, w in blocks]
     used = range(0 if with_own else 1, len(blocks))
     length = max((largest_entry(blocks[index][1]) for index in used), default=1.0)
@@ -129,17 +130,16 @@ def surviving_strips(
                 products[rows.start // MAX_TILE_ROWS],
                 sums[0][rows],
                 sums[index][columns],
-                places[0],
-                places[1],
-                values,
+                inside,
+                room,
             )
             above += reached
             n_listed += n_inside
             if n_listed > most_listed:
                 return None
             if n_inside:
-                row, column = places[:, :n_inside] + np.array([[rows.start], [columns.start]], np.int32)
-                parts.append(Listed(row, column, values[:n_inside].copy()))
+                row, column, value = (part[:n_inside] for part in inside)
+                parts.append(Listed(row + np.int32(rows.start), column + np.int32(columns.start), value.copy()))
         listed[index] = Listed(*(np.concatenate(part) for part in zip(*parts, strict=True)))
     return Survivors(np.concatenate(products, axis=1), unit * length, sums, above, listed)
 

@@ -57,6 +57,20 @@ class Listed(NamedTuple):
         return Listed(self.rows[kept], self.columns[kept], self.values[kept])
 
 
+class Room(NamedTuple):
+    """Memory for the lists of a tile, which its next one finds warm: where each row's begins, places and shares."""
+
+    starts: IntVector
+    places: IntVector
+    shares: FloatVector
+
+    @classmethod
+    def of(cls, height: int, width: int, dtype: type) -> "Room":
+        """Room for a tile of this shape."""
+        most = height * (width + 1)
+        return cls(np.empty(height + 1, np.int64), np.empty(most, np.int32), np.empty(most, dtype))
+
+
 class Survivors:
     """What a pass adds to SWX and Sw: entries of PP' above a bracket, beside those inside it, which it lists.
 
@@ -95,13 +109,20 @@ class Survivors:
         """Room for SWX of a row block, by panels, in which nothing has been added yet."""
         return zeros((self.panels.shape[1], (rows.stop - rows.start) * PANEL), np.float64)
 
+    def room(self, rows: slice, *, listed: bool) -> tuple[Listed, Room]:
+        """Memory for what `add` lists, and for its own lists; reused from tile to tile of a row block."""
+        height, width = rows.stop - rows.start, self.screened.width
+        most = height * width if listed else 0
+        entries = Listed(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most))
+        return entries, Room.of(height, width, self.panels.dtype.type)
+
     def add(
         self,
         rows: slice,
         tile: tuple[int, slice],
         product: FloatMatrix,
         sums: FloatVector,
-        listed: tuple[IntVector, IntVector, FloatVector],
+        room: tuple[Listed, Room],
     ) -> tuple[float, int]:
         """Add a tile; return the multiplicity of what was added, and how many entries were listed."""
         screened = self.screened
@@ -127,7 +148,7 @@ class Survivors:
             product,
             sums[rows],
             sums[columns],
-            *listed,
+            *room,
         )
         return above, n_listed
 
@@ -145,13 +166,12 @@ def pruned_gram(
     n, d = X.shape
     # A bracket with nothing inside: what reaches its lower end is above its upper one.
     survivors = Survivors(P, X, weights, (threshold, float(np.nextafter(threshold, -1.0))), kernels)
-    nowhere = (np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
 
     def row_gram(rows: slice) -> tuple[slice, FloatMatrix, FloatVector]:
         product = survivors.no_product(rows)
-        sums = np.zeros(n)
+        sums, room = np.zeros(n), survivors.room(rows, listed=False)
         for tile in survivors.screened.tiles(rows):
-            survivors.add(rows, tile, product, sums, nowhere)
+            survivors.add(rows, tile, product, sums, room)
         left = X[survivors.order[rows]] * survivors.weights[rows, None]
         return rows, np.asarray(left.T @ from_panels(product, d)) * survivors.scale, sums[rows.start :]
 
