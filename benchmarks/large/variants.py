@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from adaam import AdaptiveAffinity, CPUEngine, HeatKernel
-from adaam.affinity import PrunedAffinity, laplacian_gram
-from adaam.large.links import heat_links
+from adaam.affinity import PrunedAffinity, heat_affinity, laplacian_gram
+from adaam.graph import neighbor_graph
 from adaam.linalg import left_vector_map, smallest_eigenpairs, unit_columns, whitened_eigenpairs, whitening
 from adaam.sample import Sample
 
@@ -28,8 +28,14 @@ def sample(rows):
 
 
 def heat_of(X, blocks, k):
-    parts = [heat_links(sample(X[block]), k, HeatKernel()) for block in blocks]
-    return sum(part.laplacian for part in parts), sum(part.degrees for part in parts)
+    d = X.shape[1]
+    laplacian, degrees = np.zeros((d, d)), np.zeros((d, d))
+    for block in blocks:
+        rows = sample(X[block])
+        affinity = heat_affinity(neighbor_graph(rows, k), HeatKernel(), rows)
+        laplacian += laplacian_gram(affinity, rows.X, ENGINE)
+        degrees += ENGINE.cross(rows.X, rows.X, affinity.degrees())
+    return laplacian, degrees
 
 
 def fit(X, c, blocks, k, variant=Variant()):  # noqa: B008

@@ -444,6 +444,7 @@ def test_of_many_rows_products_in_float32_move_the_result_by_less_than_a_million
 def grouped(monkeypatch):
     """Few rows laid out as many are: in groups, several to a tile."""
     monkeypatch.setattr(screened, "MANY_ROWS", 1)
+    monkeypatch.setattr(survivors, "GROUPED_ROWS", 1)
     monkeypatch.setattr(survivors, "GROUPED_COLUMNS", 256)
     monkeypatch.setattr(ordering, "GROUP_ROWS", 24)
 

@@ -1,7 +1,7 @@
 """Entries of PP' that survive pruning, added to SWX and Sw tile by tile.
 
-Rows that point alike are laid out side by side. What survives of a row is then in few groups of columns: others are
-passed over, and of groups that survive almost whole the few missing entries are what costs.
+Very many rows are laid out so that those that point alike are side by side. What survives of a row is then in few
+groups of columns: others are passed over, and of groups that survive almost whole the missing entries are what costs.
 """
 
 from types import ModuleType
@@ -16,6 +16,7 @@ from adaam.engines.kernels.ordering import by_likeness
 from adaam.engines.kernels.panels import PANEL, from_panels, group_panels, largest, row_panels, zeros
 from adaam.engines.kernels.screened import Screened, are_many
 
+GROUPED_ROWS = 1 << 15  # below it the order takes as long as it saves (decision 0016)
 # Columns of a tile that is made of groups, two words each; its balls are as many as vector code has numbers.
 GROUPED_COLUMNS = 1024
 GROUP_COLUMNS = 128
@@ -82,9 +83,9 @@ class Survivors:
     def __init__(
         self, P: FloatMatrix, X: FloatMatrix, weights: FloatVector, bracket: tuple[float, float], kernels: ModuleType
     ) -> None:
-        many = are_many(len(X))
-        self.order = by_likeness(P) if many else np.arange(len(X))
-        self.screened = Screened(P[self.order], GROUPED_COLUMNS if many else None)
+        grouped = are_many(len(X)) and len(X) >= GROUPED_ROWS
+        self.order = by_likeness(P) if grouped else np.arange(len(X))
+        self.screened = Screened(P[self.order], GROUPED_COLUMNS if grouped else None)
         self.weights = weights[self.order]
         self.bracket = bracket
         self.kernels = kernels
@@ -94,14 +95,14 @@ class Survivors:
         screened, width = self.screened, self.screened.width
         self._lengths = np.sqrt(np.einsum("ij,ij->i", screened.narrow, screened.narrow)) * np.float32(1.0 + 1e-6)
         self._near = screened.near(*bracket)
-        if many:
+        if grouped:
             # Rows of P are in units of the peak; so is what they are multiplied with.
             factor = screened.P * (self.weights * (screened.peak / self.unit))[:, None]
             self.panels = group_panels(X, self.order, factor, width, GROUP_COLUMNS, length)
             self._balls, self._group = word_balls(screened.narrow, width), GROUP_COLUMNS
             self._n_behind = self.panels.shape[2] // PANEL - width
         else:
-            self.panels = row_panels(X, width, length, np.float64)
+            self.panels = row_panels(X, width, length, np.float32 if are_many(len(X)) else np.float64)
             self._balls, self._group = everywhere(len(screened.columns), P.shape[1]), width
             self._n_behind = 0
 
