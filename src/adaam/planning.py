@@ -167,7 +167,7 @@ def _pairs_plan(n: int, d: int, c: int, name: str, pairs: Any, itemsize: int, st
             return on_all
     settings = pairs if isinstance(pairs, RowBlocks) else RowBlocks()
     n_blocks, n_used = _blocks(settings.n_blocks, settings.block_rows(c), n, d * itemsize if stored else 0)
-    kept = n_used * d * itemsize if stored else 0
+    kept = n_used * d * itemsize if stored or n_used < n else 0
     return _plan(n, d, c, name, n_blocks, n_used, kept)
 
 

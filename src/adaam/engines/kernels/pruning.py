@@ -115,11 +115,11 @@ def add_survivors(
 ) -> tuple[float, int]:
     """Add a tile's part of SWX and Sw: entries right of the diagonal above a bracket; and list those inside it.
 
-    Factors in float32 have products that are entries in units of `square`; nothing below
-    near[0] can reach the bracket, what lies above near[1] is above it for certain and taken as it is, and all between
-    is computed again from its two rows. The tile's first column is `ahead` of its first row. Entries times `scale` and
-    the rows of X in panels are at most 1, so that these may come in float32. Columns lie in balls, 64 in each; one
-    whose entries stay below near[2] is passed over.
+    Factors in float32 have products that are entries in units of `square`; nothing below near[0] can reach the bracket,
+    what lies above near[1] is above it for certain and taken as it is, and all between is computed again from its two
+    rows. The tile's first column is `ahead` of its first row. Entries times `scale` and the rows of X in panels are at
+    most 1, so that these may come in float32. Columns lie in balls, 64 in each; one whose entries stay below near[2] is
+    passed over.
 
     An entry is the product of two rows of P, so that all of a row's entries for a group of columns together add its row
     of P times P'WX of the group. Where panels end with the rows of these matrices, a row of which more entries are
