@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
-from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.base import BaseEstimator
 
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
@@ -17,8 +16,17 @@ from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import spread, total
 from adaam.linalg import Eigenpairs, range_eigenpairs
 
-# Past this many rows and columns the whole spectrum is out of reach, and the caller must say how much of it to keep.
-FULL_SPECTRUM_LIMIT = 12_000
+# Past this many rows and columns the whole spectrum is out of reach: leading components come from subspace iteration.
+FULL_SPECTRUM_LIMIT = 4_096
+# Sparse rows are kept sparse, so that their spectrum is cheap to begin and dear to finish.
+SPARSE_SPECTRUM_LIMIT = 1_024
+# Components that are kept of such rows, where a share of the variance was asked for.
+SKETCH_COMPONENTS = 256
+SKETCH_SPARE = 16
+SKETCH_ROUNDS = 4
+# A share of the variance keeps no more components than half as many as there are rows, or than these: in as many
+# dimensions as there are rows every row is equally far from all others.
+FEW_COMPONENTS = 64
 # Up to so many columns the scatter matrix is made for its diagonal, since it is exact far from the origin.
 SCATTER_COLUMNS = 4096
 DIAGONAL_BLOCK = 64
@@ -30,6 +38,10 @@ class ZeroRowWarning(UserWarning):
     """Some rows are all zero, so they have no direction to keep."""
 
 
+class TruncatedSpectrumWarning(UserWarning):
+    """Fewer components were kept than the share of the variance that was asked for takes."""
+
+
 class Preparation(BaseEstimator):
     """How rows are prepared before anything is learned from them.
 
@@ -39,7 +51,9 @@ class Preparation(BaseEstimator):
         "unit" divides each row by its Euclidean length (all-zero rows stay zero, with a warning at fit).
     keep : float or int, default=0.99
         Leading principal components to keep: a share of the variance in (0, 1], or a number of components.
-        1.0 removes nothing but the null space.
+        1.0 removes nothing but the null space. A share below 1 keeps at most half as many components as there are
+        distinct rows (64 are always allowed). Of more than 4,096 rows and features, or 1,024 of sparse rows, a share
+        keeps the 256 leading components. A `TruncatedSpectrumWarning` says so where that is less than was asked for.
     column_scaling : {"none", "standard"}, default="none"
         "standard" divides each column by its standard deviation first, for columns of unlike units; it goes with
         row_scaling="none" alone. Constant columns stay as they are.
@@ -203,14 +217,10 @@ def _principal_pairs(
     """Leading eigenpairs of the scatter matrix, by whichever of its two forms is smaller."""
     n, d = X.shape
     by_count = isinstance(keep, Integral)
-    if min(n, d) > FULL_SPECTRUM_LIMIT:
-        if not by_count:
-            raise ValueError(
-                f"keep={keep!r} asks for a share of the variance of {n} rows x {d} features, which needs the "
-                f"whole spectrum; that is limited to {FULL_SPECTRUM_LIMIT} rows or features. "
-                "Use Preparation(keep=200), a number of components."
-            )
-        return _leading_pairs(X, scale, mean, weights, int(keep), engine)
+    if min(n, d) > (SPARSE_SPECTRUM_LIMIT if issparse(X) else FULL_SPECTRUM_LIMIT):
+        wanted = int(keep) if by_count else SKETCH_COMPONENTS
+        pairs, total_variance = _leading_pairs(X, scale, mean, weights, min(wanted, n - 1, d), engine)
+        return pairs if by_count else _kept_of_sketch(pairs, total_variance, keep, (n, d))
     if n < d:
         # Fewer rows than features: what has one number a row is the smaller side, and may come to the host.
         root = np.sqrt(spread(engine.to_host(weights), n))[:, None]
@@ -221,7 +231,31 @@ def _principal_pairs(
         pairs = Eigenpairs(rows.values, basis)
     else:
         pairs = range_eigenpairs(engine.scatter(X, scale, mean, weights), n, engine.eigh)
-    return kept_pairs(pairs, keep)
+    kept = kept_pairs(pairs, keep)
+    most = max(FEW_COMPONENTS, n // 2)
+    if by_count or keep >= 1.0 or len(kept.values) <= most:
+        return kept
+    _warn_of_truncation(keep, (n, d), pairs.values[:most].sum() / pairs.values.sum(), most)
+    return Eigenpairs(kept.values[:most], kept.vectors[:, :most])
+
+
+def _kept_of_sketch(pairs: Eigenpairs, total_variance: float, keep: float, shape: tuple[int, int]) -> Eigenpairs:
+    """Return as many of the leading pairs as hold a share of the variance, or all."""
+    share = np.cumsum(pairs.values) / max(total_variance, np.finfo(np.float64).tiny)
+    enough = np.flatnonzero(share >= keep)
+    if len(enough):
+        return Eigenpairs(pairs.values[: enough[0] + 1], pairs.vectors[:, : enough[0] + 1])
+    _warn_of_truncation(keep, shape, float(share[-1]), len(pairs.values))
+    return pairs
+
+
+def _warn_of_truncation(keep: float, shape: tuple[int, int], share: float, n_kept: int) -> None:
+    warn_caller(
+        f"keep={keep!r} asks for that share of the variance of {shape[0]} distinct rows x {shape[1]} features; the "
+        f"{n_kept} leading components were kept, which hold {share:.0%}. Say how many you want, as "
+        f"Preparation(keep={n_kept}), or reduce the features beforehand.",
+        TruncatedSpectrumWarning,
+    )
 
 
 def kept_pairs(pairs: Eigenpairs, keep: float) -> Eigenpairs:
@@ -237,19 +271,25 @@ def kept_pairs(pairs: Eigenpairs, keep: float) -> Eigenpairs:
 
 def _leading_pairs(
     X: Tall, scale: Column, mean: FloatVector, weights: Column, n_pairs: int, engine: Engine
-) -> Eigenpairs:
-    """Return the leading eigenpairs of the scatter matrix by Lanczos steps, each two passes over the rows."""
-    d = X.shape[1]
+) -> tuple[Eigenpairs, float]:
+    """Return the leading eigenpairs of the scatter matrix by subspace iteration, and its trace.
 
-    def multiply(v: FloatVector) -> FloatVector:
-        # Rows are centred on one side alone: the other side's mean would meet a weighted sum that is zero.
-        along = engine.project(X, scale, mean, v.reshape(1, d))
-        return np.asarray(engine.cross(along, X, weights * scale)[0])
-
-    operator = LinearOperator((d, d), matvec=multiply, dtype=np.float64)
+    Each round is two passes over the rows (Halko, Martinsson, Tropp 2011); rows stay sparse where they are.
+    """
+    n, d = X.shape
+    width = min(n_pairs + SKETCH_SPARE, n, d)
     # A fixed start makes the result the same from run to run.
-    values, vectors = eigsh(operator, k=n_pairs, v0=np.random.default_rng(0).standard_normal(d))
-    return Eigenpairs(values[::-1], vectors[:, ::-1])
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((d, width)))[0]
+    for _ in range(SKETCH_ROUNDS):
+        along = engine.project(X, scale, mean, basis.T)
+        # Rows are centred on one side alone: the other side's mean would meet a weighted sum that is zero.
+        basis = np.linalg.qr(engine.cross(along, X, weights * scale).T)[0]
+    along = engine.project(X, scale, mean, basis.T)
+    values, vectors = np.linalg.eigh(engine.cross(along, along, weights))
+    leading = slice(None, -n_pairs - 1, -1)
+    lengths = engine.row_norms(X) * scale
+    trace = total(weights * lengths * lengths, n) - total(weights, n) * float(mean @ mean)
+    return Eigenpairs(np.maximum(values[leading], 0.0), basis @ vectors[:, leading]), float(trace)
 
 
 def _warn_of_zero_rows(norms: Column) -> None:
