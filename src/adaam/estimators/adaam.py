@@ -217,7 +217,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             with phase("affinity"):
                 learned = adaptive_affinity(sample, graph, n_clusters, n_iter, settings)
             with phase("projection"):
-                projection = lpp(sample.X, learned.affinity, n_components, engine=engine)
+                projection = lpp(sample.X, learned.affinity, n_components, engine=engine, moments=sample.moments)
 
             store(self, prepared, projection, sample, X)
             store_all_pairs(self, learned, n_neighbors, X)

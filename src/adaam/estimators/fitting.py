@@ -123,7 +123,7 @@ def check_components(n_components: Any, default: int, rank: int) -> int:
 
 def store(model: LinearMetric, prepared: LinearMap, projection: Projection, sample: Sample, X: Tall) -> None:
     """Fold projection and preparation into one map with fixed signs, kept in the precision of X."""
-    store_map(model, prepared, projection, sample.gram() / sample.size, X.dtype)
+    store_map(model, prepared, projection, sample.moments(), X.dtype)
     model.engine_ = sample.engine.name
 
 

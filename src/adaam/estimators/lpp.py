@@ -142,7 +142,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
                 source = neighbor_source(sample, neighbors)
                 value = given or learner.learn(sample, source)
             with phase("projection"):
-                projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling)
+                projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling, moments=sample.moments)
 
             store(self, prepared, projection, sample, X)
             self.preparation_, self.knn_recall_ = preparation, source.recall
