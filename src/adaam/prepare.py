@@ -10,6 +10,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.base import BaseEstimator
 
+from adaam._checks import check_magnitude
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
 from adaam._warnings import warn_caller
 from adaam.engines import CPUEngine, Engine
@@ -22,6 +23,8 @@ FULL_SPECTRUM_LIMIT = 12_000
 # Up to so many columns the scatter matrix is made for its diagonal, since it is exact far from the origin.
 SCATTER_COLUMNS = 4096
 DIAGONAL_BLOCK = 64
+# Variances below this have lost digits to underflow.
+LEAST_VARIANCE = 1e-280
 # Spreads along components below this share of the largest are not trusted to rounding.
 LEAST_SPREAD = 1e-6
 
@@ -113,16 +116,19 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
     Raises
     ------
     ValueError
-        If all prepared rows are equal, so that there is nothing to learn.
+        If all prepared rows are equal, so that there is nothing to learn; or if rows that are not scaled have
+        magnitudes whose squares overflow or vanish.
     """
     if settings.column_scaling == "standard":
         return _standardised(X, weights, settings, engine)
     n, d = X.shape
     scale: Column = 1.0
+    norms = engine.row_norms(X)
     if settings.row_scaling == "unit":
-        norms = engine.row_norms(X)
         _warn_of_zero_rows(norms)
         scale = _reciprocal(norms)
+    else:
+        check_magnitude("X", float(norms.max()), X.dtype, learning=True)
     size = total(weights, n)
     mean = engine.weighted_sum(X, weights * scale) / size
     pairs = _principal_pairs(X, scale, mean, weights, settings.keep, engine)
@@ -171,6 +177,7 @@ def column_units(variances: FloatVector) -> FloatVector:
 def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
     """Variance of each column, zero where it is no more than rounding."""
     n, d = X.shape
+    check_magnitude("X", float(engine.row_norms(X).max()), X.dtype, learning=True)
     size = total(weights, n)
     mean = engine.weighted_sum(X, weights) / size
     if d <= SCATTER_COLUMNS:
@@ -182,7 +189,18 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
     else:
         squares = X.multiply(X) if issparse(X) else _entrywise(np.square, X, engine)
         variances = engine.weighted_sum(squares, weights) / size - mean**2
+    _check_columns(variances, mean)
     return above_rounding(variances, mean, float(np.finfo(X.dtype).eps))
+
+
+def _check_columns(variances: FloatVector, mean: FloatVector) -> None:
+    """Raise where the squares of a column vanish, so that its spread cannot be told from none."""
+    lost = np.flatnonzero((variances < LEAST_VARIANCE) & (mean != 0.0) & (np.abs(mean) < np.sqrt(LEAST_VARIANCE)))
+    if len(lost):
+        raise ValueError(
+            f"column_scaling='standard' cannot measure column {lost[0]} of X: its values are around {mean[lost[0]]:.2g}, "
+            f"and their squares vanish in float64. Multiply the column by {1.0 / abs(mean[lost[0]]):.0e} or leave it out."
+        )
 
 
 def _entrywise(function: Callable[..., Any], X: Tall, engine: Engine, *given: Any) -> Tall:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from adaam._checks import check_counts, check_kind, check_number, check_weights, check_whole, check_word
+from adaam._checks import check_kind, check_number, check_weights, check_whole, check_word, row_counts
 from adaam._typing import Column, Tall
 from adaam.engines import Engine, Graph
 from adaam.estimators.linear_metric import LinearMetric
@@ -37,14 +37,12 @@ def resolve_preparation(preparation: Any) -> Preparation:
 
 
 def row_weights(sample_weight: Any, n_rows: int, engine: Engine) -> Column:
-    """One non-negative weight a row, where the engine works; None means 1 each."""
+    """How many equal rows each row counts as, where the engine works, as `row_counts` reads weights; None means 1."""
     if sample_weight is None:
         return 1.0
     if not engine.accepts(sample_weight):
         return engine.column(check_weights(sample_weight, n_rows))
-    weights = engine.column(sample_weight)
-    check_counts(weights, n_rows)
-    return weights
+    return row_counts(engine.column(sample_weight), n_rows)
 
 
 def prepared_sample(
@@ -85,8 +83,20 @@ class Neighbors:
             graph = neighbor_graph(sample, n_neighbors)
             recall = sampled_recall(sample, graph, n_neighbors)
             self.recall = recall if self.recall is None else min(recall, self.recall)
-        warn_if_disconnected(graph)
+        warn_if_disconnected(graph, "" if self._given is not None else _remark_on_weights(sample, n_neighbors))
         return graph
+
+
+def _remark_on_weights(sample: Sample, n_neighbors: int) -> str:
+    """Say so where every row counts as so many equal rows that it has no other neighbours."""
+    weights = sample.engine_weights
+    least = weights if isinstance(weights, float) else float(weights.min())
+    if least <= n_neighbors:
+        return ""
+    return (
+        f" Each row counts as {least:g} equal rows or more, which leave no place for others among its "
+        f"{n_neighbors} neighbours. Where sample_weight is meant to be relative, divide it by its mean."
+    )
 
 
 def neighbor_source(sample: Sample, given: Any) -> Neighbors:

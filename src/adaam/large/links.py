@@ -7,6 +7,7 @@ import numpy as np
 
 from adaam._typing import Column, DiagonalRule, FloatMatrix, Tall
 from adaam.affinity import HeatKernel, heat_affinity, pruned_affinity, pruned_beside
+from adaam.affinity.values import not_negative
 from adaam.engines.columns import total
 from adaam.graph import neighbor_graph
 from adaam.prepare import LinearMap
@@ -51,7 +52,7 @@ class Pruning(NamedTuple):
         on_diagonal = weights**2 - weights
         if self.diagonal == "keep":
             on_diagonal = on_diagonal + weights * self.share
-        return P, max(1.0, np.floor(sample.size**2 / self.alpha_c)), on_diagonal
+        return P, max(1.0, np.floor(sample.size**2 / self.alpha_c)), not_negative(on_diagonal)
 
 
 def first_links(pruning: Pruning, n_neighbors: int, kernel: HeatKernel, sample: Sample) -> Links:
