@@ -196,11 +196,13 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
 def _check_columns(variances: FloatVector, mean: FloatVector) -> None:
     """Raise where the squares of a column vanish, so that its spread cannot be told from none."""
     lost = np.flatnonzero((variances < LEAST_VARIANCE) & (mean != 0.0) & (np.abs(mean) < np.sqrt(LEAST_VARIANCE)))
-    if len(lost):
-        raise ValueError(
-            f"column_scaling='standard' cannot measure column {lost[0]} of X: its values are around {mean[lost[0]]:.2g}, "
-            f"and their squares vanish in float64. Multiply the column by {1.0 / abs(mean[lost[0]]):.0e} or leave it out."
-        )
+    if len(lost) == 0:
+        return
+    column, around = lost[0], mean[lost[0]]
+    raise ValueError(
+        f"column_scaling='standard' cannot measure column {column} of X: its values are around {around:.2g}, and their "
+        f"squares vanish in float64. Multiply the column by {1.0 / abs(around):.0e}, or leave it out."
+    )
 
 
 def _entrywise(function: Callable[..., Any], X: Tall, engine: Engine, *given: Any) -> Tall:
