@@ -19,6 +19,9 @@ LEAST_COUNT = 1e-12
 # Share by which a sum of equal weights may differ from their number times one of them.
 ROUNDING = 1e-12
 
+# Longest rows that can be scaled to unit length.
+LARGEST = 1e307
+
 # Magnitudes between these can be squared and summed over many rows and features; by precision.
 SQUARABLE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-140, 1e140)}
 
@@ -129,7 +132,9 @@ def widened(X: Tall) -> Tall:
     if X.dtype != np.float32:
         return X
     least, most = SQUARABLE[X.dtype]
-    return X if least <= largest_magnitude(X) <= most else X.astype(np.float64)
+    largest = largest_magnitude(X)
+    # No row is longer than the largest number times the root of the number of features.
+    return X if least <= largest <= most / np.sqrt(X.shape[1]) else X.astype(np.float64)
 
 
 def largest_magnitude(X: Tall) -> float:
@@ -142,13 +147,23 @@ def check_magnitude(name: str, largest: float, dtype: Any, *, learning: bool) ->
     """Raise where squares of rows would overflow; or vanish, all of them, where something is to be learned from them."""
     least, most = SQUARABLE[np.dtype(dtype)]
     if 0.0 < largest < least and learning:
-        fact, factor = "vanish", 1.0 / largest
-    elif largest > most:
-        fact, factor = "overflow", 1.0 / largest
+        fact = "vanish"
+    elif not largest <= most:
+        fact = "overflow"
     else:
         return
     wider = " Convert them to float64, or m" if np.dtype(dtype) == np.float32 else " M"
+    known = min(largest, LARGEST)
     raise ValueError(
-        f"{name} holds magnitudes up to {largest:.2g}, and sums of squares of such values {fact} in {np.dtype(dtype)}."
-        f"{wider}ultiply all of them by {factor:.0e}, which multiplies learned distances by the same factor."
+        f"{name} holds magnitudes up to {known:.2g}, and sums of squares of such values {fact} in {np.dtype(dtype)}."
+        f"{wider}ultiply all of them by {1.0 / known:.0e}, which multiplies learned distances by the same factor."
     )
+
+
+def check_lengths(name: str, largest: float) -> None:
+    """Raise where a row that is to be scaled to unit length is longer than the largest number."""
+    if not largest <= LARGEST:
+        raise ValueError(
+            f"{name} holds a row whose length overflows in float64, so that it cannot be scaled to unit length. "
+            "Multiply all rows by 0.01, which does not change their directions."
+        )

@@ -170,7 +170,9 @@ def degree_whitening(
             "The degrees of the affinity have no positive sum: it links no two rows, or its negative entries outweigh "
             "the positive ones. Use a wider HeatKernel, more neighbours, or an affinity with positive row sums."
         )
-    white = whitening(E, n_samples, eigh)
+    # Columns of rows that were prepared are independent of each other, however unlike their spreads.
+    spreads = np.sqrt(np.where(np.diagonal(E) > 0, np.diagonal(E), 1.0))
+    white = whitening(E / np.outer(spreads, spreads), n_samples, eigh) / spreads[:, None]
     degrees, directions = eigh(symmetric(white.T @ B @ white))
     raised = np.maximum(degrees, LEAST_DEGREE)
     W = white @ (directions / np.sqrt(raised))
@@ -194,8 +196,13 @@ def degree_eigenpairs(
     Both matrices are raised as `degree_whitening` says where X'DX is not positive definite.
     """
     W, raised = degree_whitening(degree_gram, even, n_samples, eigh)
-    # Eigenvalues of the degree term alone are 1.
-    return whitened_eigenpairs(laplacian if raised is None else laplacian + raised, W, n_pairs, scale=1.0, eigh=eigh)
+    if raised is None:
+        # Eigenvalues of the degree term alone are 1.
+        return whitened_eigenpairs(laplacian, W, n_pairs, scale=1.0, eigh=eigh)
+    # Rounding of the laplacian, divided by the least degree, must not tell apart what is equal: 1 for all directions
+    # without degree.
+    rounding = 10 * float(np.finfo(np.float64).eps) / LEAST_DEGREE
+    return whitened_eigenpairs(laplacian + raised, W, n_pairs, scale=rounding / TIE_TOLERANCE, eigh=eigh)
 
 
 def smallest_eigenpairs(

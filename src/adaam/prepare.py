@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.base import BaseEstimator
 
-from adaam._checks import check_magnitude
+from adaam._checks import check_lengths, check_magnitude
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
 from adaam._warnings import warn_caller
 from adaam.engines import CPUEngine, Engine
@@ -45,7 +45,7 @@ class Preparation(BaseEstimator):
         1.0 removes nothing but the null space.
     column_scaling : {"none", "standard"}, default="none"
         "standard" divides each column by its standard deviation first, for columns of unlike units; it goes with
-        row_scaling="none" alone. Constant columns stay as they are.
+        row_scaling="none" alone. Constant columns carry no weight.
 
     Examples
     --------
@@ -125,6 +125,7 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
     scale: Column = 1.0
     norms = engine.row_norms(X)
     if settings.row_scaling == "unit":
+        check_lengths("X", float(norms.max()))
         _warn_of_zero_rows(norms)
         scale = _reciprocal(norms)
     else:
@@ -132,35 +133,52 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
     size = total(weights, n)
     mean = engine.weighted_sum(X, weights * scale) / size
     pairs = _principal_pairs(X, scale, mean, weights, settings.keep, engine)
-    prepared = principal_map(pairs, mean, size, (n, d), float(np.finfo(X.dtype).eps), settings)
+    prepared = principal_map(
+        pairs, mean, size, (n, d), float(np.finfo(X.dtype).eps), settings, centred_first=not issparse(X)
+    )
     # Of fewer rows than features, or by Lanczos steps, components are less exact than their spreads would have to be.
-    told_apart = d <= min(n, FULL_SPECTRUM_LIMIT) and pairs.values[-1] > LEAST_SPREAD * pairs.values[0]
-    return replace(prepared, spreads=pairs.values) if told_apart else prepared
+    spreads = pairs.values[: len(prepared.components)]
+    told_apart = d <= min(n, FULL_SPECTRUM_LIMIT) and spreads[-1] > LEAST_SPREAD * spreads[0]
+    return replace(prepared, spreads=spreads) if told_apart else prepared
 
 
 def principal_map(
-    pairs: Eigenpairs, mean: FloatVector, size: float, shape: tuple[int, int], eps: float, settings: Preparation
+    pairs: Eigenpairs,
+    mean: FloatVector,
+    size: float,
+    shape: tuple[int, int],
+    eps: float,
+    settings: Preparation,
+    *,
+    centred_first: bool = True,
 ) -> LinearMap:
     """Turn principal components of rows, of a total weight and a precision, into a map; equal rows have none."""
     n, d = shape
     # Spread below the rounding of the mean is no spread: equal rows must not pass for data.
-    noise = (float(np.abs(mean).max(initial=0.0)) * eps * 8) ** 2 * size * d
-    if len(pairs.values) == 0 or pairs.values[0] <= noise:
+    largest = float(np.abs(mean).max(initial=0.0))
+    noise = float(mean_rounding(largest, eps, centred_first)) * size * d
+    n_kept = int(np.count_nonzero(pairs.values > noise))
+    if n_kept == 0:
         raise ValueError(
-            f"All {n} distinct rows are equal after preparation (row_scaling={settings.row_scaling!r}, "
-            f"n_features={d}): there is nothing to learn from them. "
-            + (
-                'Rows of one feature all have the same direction; use preparation="linear".'
-                if d == 1 and settings.row_scaling == "unit"
-                else "Check that X holds different rows."
-            )
+            f"All {n} distinct rows are equal after preparation, up to rounding (row_scaling={settings.row_scaling!r}, "
+            f"n_features={d}, means up to {largest:.2g}): there is nothing to learn from them. "
+            f"{_way_out(d, settings, centred_first)}"
         )
-    return LinearMap(pairs.vectors.T, mean, settings.row_scaling)
+    return LinearMap(pairs.vectors[:, :n_kept].T, mean, settings.row_scaling)
+
+
+def _way_out(n_features: int, settings: Preparation, centred_first: bool) -> str:
+    if n_features == 1 and settings.row_scaling == "unit":
+        return 'Rows of one feature all have the same direction; use preparation="linear".'
+    if not centred_first:
+        return "Rows in sparse form lose their differences beside a large mean; pass X.toarray() where these are small."
+    return "Check that X holds different rows; where a mean is large beside the differences, subtract it first."
 
 
 def _standardised(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
     """Preparation of rows whose columns are brought to standard deviation 1; the map takes rows as they are."""
-    units = column_units(column_variances(X, weights, engine))
+    mean = engine.weighted_sum(X, weights) / total(weights, X.shape[0])
+    units = column_units(column_variances(X, weights, engine), mean)
     if issparse(X):
         scaled = engine.asarray(csr_array(X @ diags_array(1.0 / units)))
     else:
@@ -169,9 +187,9 @@ def _standardised(X: Tall, weights: Column, settings: Preparation, engine: Engin
     return plain.in_units(units)
 
 
-def column_units(variances: FloatVector) -> FloatVector:
-    """Standard deviation of each column; 1 where it is constant."""
-    return np.where(variances > 0, np.sqrt(variances), 1.0)
+def column_units(variances: FloatVector, mean: FloatVector) -> FloatVector:
+    """Standard deviation of each column; of a constant one the magnitude, so that its rounding is as small as theirs."""
+    return np.where(variances > 0, np.sqrt(variances), np.where(mean == 0.0, 1.0, np.abs(mean)))
 
 
 def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
@@ -190,7 +208,8 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
         squares = X.multiply(X) if issparse(X) else _entrywise(np.square, X, engine)
         variances = engine.weighted_sum(squares, weights) / size - mean**2
     _check_columns(variances, mean)
-    return above_rounding(variances, mean, float(np.finfo(X.dtype).eps))
+    centred_first = d <= SCATTER_COLUMNS and not issparse(X)
+    return above_rounding(variances, mean, float(np.finfo(X.dtype).eps), centred_first=centred_first)
 
 
 def _check_columns(variances: FloatVector, mean: FloatVector) -> None:
@@ -212,9 +231,16 @@ def _entrywise(function: Callable[..., Any], X: Tall, engine: Engine, *given: An
     return engine.asarray(function(engine.to_host(X), *given))
 
 
-def above_rounding(variances: FloatVector, mean: FloatVector, eps: float) -> FloatVector:
+def above_rounding(
+    variances: FloatVector, mean: FloatVector, eps: float, *, centred_first: bool = True
+) -> FloatVector:
     """Variances of columns, zero where they are no more than the rounding of the mean."""
-    return np.where(variances > (np.abs(mean) * eps * 8) ** 2, variances, 0.0)
+    return np.where(variances > mean_rounding(mean, eps, centred_first), variances, 0.0)
+
+
+def mean_rounding(mean: Any, eps: float, centred_first: bool) -> Any:
+    """Variance that the rounding of a mean can look like; of its square, where rows were not centred before theirs."""
+    return (np.abs(mean) * eps * 8) ** 2 if centred_first else mean**2 * float(np.finfo(np.float64).eps) * 8
 
 
 def _principal_pairs(

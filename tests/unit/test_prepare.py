@@ -93,13 +93,21 @@ def test_zero_rows_stay_zero_with_a_warning(rng):
     np.testing.assert_allclose(Z[3], -mapping.mean @ mapping.components.T, atol=1e-14)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e-320, 1e200, 1e308])
+@pytest.mark.parametrize("scale", [1e-200, 1e-320, 1e200, 1e306])
 def test_extreme_lengths_stay_finite(scale, rng):
     X = rng.standard_normal((10, 4))
     X[0] *= scale
     with np.errstate(under="ignore"):
         _, Z = prepared(X)
     assert np.isfinite(Z).all()
+
+
+def test_rows_longer_than_the_largest_number_are_refused(rng):
+    """Their scale was one over infinity, so that they passed for zero."""
+    X = rng.standard_normal((10, 4))
+    X[3] = 1e308
+    with pytest.raises(ValueError, match="length overflows in float64"):
+        prepared(X)
 
 
 @pytest.mark.parametrize("row_scaling", ["unit", "none"])

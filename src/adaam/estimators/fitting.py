@@ -14,6 +14,9 @@ from adaam.prepare import PREPARATIONS, LinearMap, Preparation, fit_preparation
 from adaam.projection import Projection
 from adaam.sample import Sample
 
+# Entries of a map whose squares float32 can hold.
+LARGEST_FLOAT32 = 1e18
+
 
 def resolve_preparation(preparation: Any) -> Preparation:
     """Turn the `preparation` parameter into settings: a name or a `Preparation`."""
@@ -142,11 +145,14 @@ def store_map(model: LinearMetric, prepared: LinearMap, projection: Projection, 
     signs = row_signs(prepared.then(projection.components).components)[:, None]
 
     def folded(coefficients: Any) -> Any:
-        return (prepared.then(coefficients).components * signs).astype(dtype)
+        return prepared.then(coefficients).components * signs
 
-    model.components_ = folded(projection.components)
+    components = folded(projection.components)
     # Covariances are with the features as they are: twice the units that the folded components were divided by.
-    model.covariance_ = folded(projection.components @ moments) * np.square(prepared.column_units).astype(dtype)
+    covariance = folded(projection.components @ moments) * np.square(prepared.column_units)
+    if not max(np.abs(components).max(), np.abs(covariance).max()) <= LARGEST_FLOAT32:
+        dtype = np.float64  # units of columns so small or large that float32 has no room for what is made of them
+    model.components_, model.covariance_ = components.astype(dtype), covariance.astype(dtype)
     model.mean_ = prepared.mean.astype(dtype)
     model.eigenvalues_ = projection.eigenvalues
     model.n_components_ = len(projection.components)

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from adaam._checks import check_magnitude, largest_magnitude, widened
+from adaam._checks import check_lengths, check_magnitude, largest_magnitude, widened
 from adaam._typing import FloatMatrix, FloatVector, Tall
 from adaam.array_api import in_kind, on_host
 from adaam.engines import Engine, resolve_engine
@@ -196,9 +196,12 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return rows
 
     def _check_magnitude(self, rows: Tall) -> None:
-        """Refuse new rows whose distances would overflow; rows scaled to unit length may have any length."""
+        """Refuse new rows whose distances would overflow; or their lengths, where they are to be scaled."""
+        largest = largest_magnitude(rows)
         if self.preparation_.row_scaling == "none":
-            check_magnitude("X", largest_magnitude(rows), rows.dtype, learning=False)
+            check_magnitude("X", largest, rows.dtype, learning=False)
+        else:
+            check_lengths("X", largest * float(np.sqrt(rows.shape[1])))
 
     def _nameless(self, rows: Any) -> Tall:
         """Check rows that cannot have names, as those of pairs, so that none are missed."""

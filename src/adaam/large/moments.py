@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from adaam._checks import check_magnitude, largest_magnitude
+from adaam._checks import check_lengths, check_magnitude, largest_magnitude
 from adaam._typing import FloatVector
 from adaam._warnings import warn_caller
 from adaam.engines import Engine
@@ -48,8 +48,10 @@ def stream_preparation(
         if added == 0.0:
             continue
         scale = row_scale(rows, settings.row_scaling, engine)
-        if settings.row_scaling == "none":
-            largest = max(largest, largest_magnitude(block))
+        largest = max(largest, largest_magnitude(block))
+        if settings.row_scaling == "unit":
+            check_lengths(source.label, largest * float(np.sqrt(d)))
+        else:
             check_magnitude(source.label, largest, block.dtype, learning=False)
         if settings.row_scaling == "unit":
             # Zero rows are left as they are, at a scale of 1, which few others have.
@@ -68,9 +70,10 @@ def stream_preparation(
             f"{n_zero} row(s) of {source.label} are all zero and cannot be scaled to unit length; they stay zero.",
             ZeroRowWarning,
         )
-    check_magnitude(source.label, largest, np.float32 if source.dtype == np.float32 else np.float64, learning=True)
+    if settings.row_scaling == "none":
+        check_magnitude(source.label, largest, np.float32 if source.dtype == np.float32 else np.float64, learning=True)
     units = np.ones(d)
     if settings.column_scaling == "standard":
-        units = column_units(above_rounding(np.diag(scatter) / total, mean, eps))
+        units = column_units(above_rounding(np.diag(scatter) / total, mean, eps), mean)
     pairs = kept_pairs(range_eigenpairs(scatter / np.outer(units, units), n_rows, engine.eigh), settings.keep)
     return principal_map(pairs, mean / units, total, (n_rows, d), eps, settings).in_units(units)
