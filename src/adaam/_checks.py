@@ -13,8 +13,8 @@ from adaam.array_api import on_host
 # Rows that can be counted in float64, one by one.
 MOST_ROWS = 2.0**53
 
-# Rows that count as less than this share of a row are left out.
-LEAST_COUNT = 1e-12
+# Rows with less than this share of all weight are left out.
+LEAST_SHARE = 1e-14
 
 # Share by which a sum of equal weights may differ from their number times one of them.
 ROUNDING = 1e-12
@@ -87,8 +87,8 @@ def row_counts(weights: Any, n_samples: int) -> Any:
     """Return how many equal rows each row counts as, from an array of weights of any kind.
 
     Weights are counts, whole or not. Weights that sum to less than the number of rows that have any, as those that sum
-    to 1, cannot be: these are relative, and scaled to a mean of 1 over the rows of positive weight. A row that then
-    counts as less than 1e-12 rows is lost in the rounding of sums over rows, and left out.
+    to 1, cannot be: these are relative, and scaled to a mean of 1 over the rows of positive weight. A row with less than
+    1e-14 of all weight is lost in the rounding of sums over rows, and left out.
 
     Raises
     ------
@@ -115,16 +115,12 @@ def row_counts(weights: Any, n_samples: int) -> Any:
         raise ValueError("sample_weight is zero for every row, so no row is left to learn from.")
     n_present = int((weights > 0).sum())
     if total >= n_present:
-        return weights if least >= LEAST_COUNT else _counted(weights)
+        return weights if least >= LEAST_SHARE * total else weights * (weights >= LEAST_SHARE * total)
     relative = weights / most
     sum_of_relative = float(relative.sum())
     if n_present - sum_of_relative <= n_present * ROUNDING:  # all alike: no weights at all
         return (weights > 0) * 1.0
-    return _counted(relative * (n_present / sum_of_relative))
-
-
-def _counted(counts: Any) -> Any:
-    return counts * (counts >= LEAST_COUNT)
+    return relative * (relative >= LEAST_SHARE * sum_of_relative) * (n_present / sum_of_relative)
 
 
 def widened(X: Tall) -> Tall:
