@@ -177,8 +177,8 @@ def _way_out(n_features: int, settings: Preparation, centred_first: bool) -> str
 
 def _standardised(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
     """Preparation of rows whose columns are brought to standard deviation 1; the map takes rows as they are."""
-    mean = engine.weighted_sum(X, weights) / total(weights, X.shape[0])
-    units = column_units(column_variances(X, weights, engine), mean)
+    variances = column_variances(X, weights, engine)
+    units = column_units(variances, engine.weighted_sum(X, weights) / total(weights, X.shape[0]))
     if issparse(X):
         scaled = engine.asarray(csr_array(X @ diags_array(1.0 / units)))
     else:
@@ -231,9 +231,7 @@ def _entrywise(function: Callable[..., Any], X: Tall, engine: Engine, *given: An
     return engine.asarray(function(engine.to_host(X), *given))
 
 
-def above_rounding(
-    variances: FloatVector, mean: FloatVector, eps: float, *, centred_first: bool = True
-) -> FloatVector:
+def above_rounding(variances: FloatVector, mean: FloatVector, eps: float, *, centred_first: bool = True) -> FloatVector:
     """Variances of columns, zero where they are no more than the rounding of the mean."""
     return np.where(variances > mean_rounding(mean, eps, centred_first), variances, 0.0)
 

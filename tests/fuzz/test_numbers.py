@@ -182,9 +182,7 @@ def drawn(seed):
     far = [0, rng.integers(-20, 20), rng.integers(-reach, reach)]
     exponent = int(rng.choice(far, p=[0.5, 0.2, 0.3]))
     weights = "none" if model in WITHOUT_WEIGHTS or rng.random() < 0.5 else str(rng.choice(list(WEIGHTS)))
-    return Case(
-        seed, model, str(rng.choice(list(ROWS))), n, d, weights, exponent, dtype, bool(rng.random() < 0.1)
-    )
+    return Case(seed, model, str(rng.choice(list(ROWS))), n, d, weights, exponent, dtype, bool(rng.random() < 0.1))
 
 
 def data_of(case):
@@ -366,6 +364,7 @@ KEPT = [
     Case(21070, "AdaAM standard", "constants", 66, 6, weights="sum to 1", exponent=-85, dtype="float32", sparse=True),
     Case(30488, "PreparedMetric standard", "unlike columns", 79, 8, exponent=-41, dtype="float32"),
     Case(2247, "AdaAM center", "lognormal", 58, 7, weights="unlike"),
+    Case(2872, "PreparedMetric standard", "far from the origin", 8, 1, exponent=989),
     Case(11491, "AdaAM standard", "few distinct", 4, 8, weights="unlike", exponent=12, sparse=True),
 ]
 
