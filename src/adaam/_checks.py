@@ -87,8 +87,8 @@ def row_counts(weights: Any, n_samples: int) -> Any:
     """Return how many equal rows each row counts as, from an array of weights of any kind.
 
     Weights are counts, whole or not. Weights that sum to less than the number of rows that have any, as those that sum
-    to 1, cannot be: these are relative, and scaled to a mean of 1 over the rows of positive weight. A row with less than
-    1e-14 of all weight is lost in the rounding of sums over rows, and left out.
+    to 1, cannot be: these are relative, and scaled to a mean of 1 over the rows of positive weight. A row with less
+    than 1e-14 of all weight is lost in the rounding of sums over rows, and left out.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def largest_magnitude(X: Tall) -> float:
 
 
 def check_magnitude(name: str, largest: float, dtype: Any, *, learning: bool) -> None:
-    """Raise where squares of rows would overflow; or vanish, all of them, where something is to be learned from them."""
+    """Raise where squares of rows would overflow; or vanish, all of them, where something is to be learned."""
     least, most = SQUARABLE[np.dtype(dtype)]
     if 0.0 < largest < least and learning:
         fact = "vanish"

@@ -188,7 +188,7 @@ def _standardised(X: Tall, weights: Column, settings: Preparation, engine: Engin
 
 
 def column_units(variances: FloatVector, mean: FloatVector) -> FloatVector:
-    """Standard deviation of each column; of a constant one the magnitude, so that its rounding is as small as theirs."""
+    """Standard deviation of each column; of a constant one its magnitude, which leaves as little rounding as others."""
     return np.where(variances > 0, np.sqrt(variances), np.where(mean == 0.0, 1.0, np.abs(mean)))
 
 

@@ -5,8 +5,8 @@ A case is drawn from its seed: rows of some kind, weights, units and a model. A 
     python tests/fuzz/test_numbers.py 5000         # so many cases, from seed 0
     python tests/fuzz/test_numbers.py 100 7000     # from another seed
 
-Right means: finite, as many components as the rows have rank for, the same from run to run, and the same in other units,
-a power of two, which changes no digit of any intermediate result.
+Right means: finite, as many components as the rows have rank for, the same from run to run, and the same in other
+units, a power of two, which changes no digit of any intermediate result.
 """
 
 import re
@@ -245,8 +245,7 @@ REFUSALS = [
 def rank_below_two(X, weights, case):
     learner = clone(MODELS[case.model])
     prepared = PreparedMetric(learner.preparation).fit(X, sample_weight=weights)
-    found = len(prepared.components_) < learner.n_components
-    return found
+    return len(prepared.components_) < learner.n_components
 
 
 def asked_neighbors(case):

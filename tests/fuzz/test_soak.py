@@ -67,7 +67,7 @@ def resident():
 
 def handles():
     """Open files and threads."""
-    return len(os.listdir("/proc/self/fd")), threading.active_count()
+    return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
 
 
 def main(seconds):
@@ -82,12 +82,12 @@ def main(seconds):
             if passed >= WARM_UP * seconds:
                 memory.append(resident())
                 first = first or handles()
-        left = os.listdir(folder)
+        left = [path.name for path in Path(folder).iterdir()]
     quarter = max(1, len(memory) // 4)
     growth = median(memory[-quarter:]) - median(memory[:quarter])
     print(
-        f"soak: {n_laps} laps of {len(MODELS)} models in {time.perf_counter() - began:.0f} s, {memory[-1]:.0f} MiB held, "
-        f"grown by {growth:.2f} MiB since the warm-up ({min(memory):.1f} to {max(memory):.1f}); "
+        f"soak: {n_laps} laps of {len(MODELS)} models in {time.perf_counter() - began:.0f} s, "
+        f"{memory[-1]:.0f} MiB held, grown by {growth:.2f} MiB since the warm-up ({min(memory):.1f} to {max(memory):.1f}); "
         f"open files and threads {first} -> {handles()}, files left {left}"
     )
     return int(growth > MOST_GROWTH or handles() != first or bool(left))
