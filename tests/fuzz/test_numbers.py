@@ -150,10 +150,12 @@ MODELS = {
     "PCAN": PCAN(2),
     "CAN": CAN(2),
     "LSC": LSC(2, n_landmarks=10, n_nearest=2),
+    "LSC mean of squares": LSC(2, n_landmarks=8, n_nearest=3, bandwidth="mean-squared", landmarks="random"),
     "AdaAMClustering": AdaAMClustering(2, n_init=2),
 }
 SLOW = ("AdaAMClustering",)  # tried less often
-WITHOUT_WEIGHTS = ("PCAN", "CAN", "LSC")
+UNITS_MATTER = ("LSC mean of squares",)  # a squared distance as bandwidth, which the authors' code has
+WITHOUT_WEIGHTS = ("PCAN", "CAN", "LSC", "LSC mean of squares")
 
 
 @dataclass(frozen=True)
@@ -327,7 +329,7 @@ def unlike_itself(model, X, weights, case, given):
     # LAPACK scales matrices far from 1 itself, and not by powers of two.
     magnitude = np.log10(max(size, 1e-320))
     moved = abs(magnitude) < 50 and abs(magnitude + shift * np.log10(2)) < 50
-    if not moved or case.dtype == "float32" or tiny_parts(X, shift):
+    if not moved or case.model in UNITS_MATTER or case.dtype == "float32" or tiny_parts(X, shift):
         shift = 0
     again = clone(MODELS[case.model]).fit(X * 2.0**shift, **other)
     if hasattr(model, "labels_") and not (np.asarray(again.labels_) == model.labels_).all():

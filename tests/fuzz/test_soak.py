@@ -87,8 +87,8 @@ def main(seconds):
     growth = median(memory[-quarter:]) - median(memory[:quarter])
     print(
         f"soak: {n_laps} laps of {len(MODELS)} models in {time.perf_counter() - began:.0f} s, "
-        f"{memory[-1]:.0f} MiB held, grown by {growth:.2f} MiB since the warm-up ({min(memory):.1f} to {max(memory):.1f}); "
-        f"open files and threads {first} -> {handles()}, files left {left}"
+        f"{memory[-1]:.0f} MiB held, grown by {growth:.2f} since the warm-up "
+        f"({min(memory):.1f} to {max(memory):.1f}); open files and threads {first} -> {handles()}, files left {left}"
     )
     return int(growth > MOST_GROWTH or handles() != first or bool(left))
 
