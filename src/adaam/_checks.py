@@ -156,10 +156,15 @@ def check_magnitude(name: str, largest: float, dtype: Any, *, learning: bool) ->
     )
 
 
-def check_lengths(name: str, largest: float) -> None:
-    """Raise where a row that is to be scaled to unit length is longer than the largest number."""
+def check_lengths(name: str, largest: float, *, learning: bool = False) -> None:
+    """Raise where a row that is to be scaled to unit length is too long for that, or all are too short."""
     if not largest <= LARGEST:
         raise ValueError(
             f"{name} holds a row whose length overflows in float64, so that it cannot be scaled to unit length. "
             "Multiply all rows by 0.01, which does not change their directions."
+        )
+    if learning and 0.0 < largest < np.finfo(np.float64).tiny:
+        raise ValueError(
+            f"{name} holds rows of lengths up to {largest:.2g}, too short for float64 to tell their directions. "
+            "Multiply the rows by a large number before they are rounded, which does not change their directions."
         )

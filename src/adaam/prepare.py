@@ -23,6 +23,8 @@ FULL_SPECTRUM_LIMIT = 12_000
 # Up to so many columns the scatter matrix is made for its diagonal, since it is exact far from the origin.
 SCATTER_COLUMNS = 4096
 DIAGONAL_BLOCK = 64
+# Shorter rows have no direction to be scaled along: their numbers have lost digits.
+SMALLEST = float(np.finfo(np.float64).tiny)
 # Variances below this have lost digits to underflow.
 LEAST_VARIANCE = 1e-280
 # Spreads along components below this share of the largest are not trusted to rounding.
@@ -101,7 +103,7 @@ def row_scale(X: Tall, row_scaling: RowScaling, engine: Engine) -> Column:
 
 def _reciprocal(norms: Column) -> Column:
     # Lengths below the smallest normal number have no finite reciprocal; such rows count as zero and stay.
-    return 1.0 / (norms + (norms < np.finfo(np.float64).tiny))
+    return 1.0 / (norms + (norms < SMALLEST))
 
 
 def scaled_rows(X: FloatMatrix, row_scaling: RowScaling) -> FloatMatrix:
@@ -125,7 +127,7 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
     scale: Column = 1.0
     norms = engine.row_norms(X)
     if settings.row_scaling == "unit":
-        check_lengths("X", float(norms.max()))
+        check_lengths("X", float(norms.max()), learning=True)
         _warn_of_zero_rows(norms)
         scale = _reciprocal(norms)
     else:
@@ -161,7 +163,7 @@ def principal_map(
     if n_kept == 0:
         raise ValueError(
             f"All {n} distinct rows are equal after preparation, up to rounding (row_scaling={settings.row_scaling!r}, "
-            f"n_features={d}, means up to {largest:.2g}): there is nothing to learn from them. "
+            f"n_features={d}, weights counted, means up to {largest:.2g}): there is nothing to learn from them. "
             f"{_way_out(d, settings, centred_first)}"
         )
     return LinearMap(pairs.vectors[:, :n_kept].T, mean, settings.row_scaling)
@@ -297,9 +299,10 @@ def _leading_pairs(
 
 
 def _warn_of_zero_rows(norms: Column) -> None:
-    n_zero = int((norms == 0).sum())
-    if n_zero:
+    n_zero, n_short = int((norms == 0).sum()), int((norms < SMALLEST).sum())
+    if n_short:
+        what = "all zero" if n_short == n_zero else f"all zero or shorter than {SMALLEST:.1e}"
         warn_caller(
-            f"{n_zero} distinct row(s) of X are all zero and cannot be scaled to unit length; they stay zero.",
+            f"{n_short} distinct row(s) of X are {what} and cannot be scaled to unit length; they stay as they are.",
             ZeroRowWarning,
         )

@@ -210,25 +210,32 @@ def counted_rows(weights, n):
 
 
 def spread_of_prepared(X, weights, model):
-    """Largest deviation of prepared rows of positive weight from the first, beside their size."""
+    """Largest deviation of prepared rows from their mean, beside their size, by the root of their share of weight."""
     rows = np.asarray(X.toarray() if issparse(X) else X, np.float64)
     kept = rows if weights is None else rows[weights >= 1e-14 * weights.sum()]
     if "unit" in model or model.startswith("AdaAMClustering"):
         lengths = np.linalg.norm(kept / np.maximum(np.abs(kept).max(axis=1, keepdims=True), 1e-308), axis=1)
         kept = kept / np.maximum(np.abs(kept).max(axis=1, keepdims=True), 1e-308) / np.maximum(lengths, 1e-308)[:, None]
-    size = np.abs(kept).max()
-    return float(np.abs(kept - kept[0]).max() / size) if size > 0 else 0.0
+    size = np.abs(kept).max(initial=0.0)
+    if size == 0:
+        return 0.0
+    held = np.ones(len(kept)) if weights is None else weights[weights >= 1e-14 * weights.sum()]
+    share = held / held.sum()
+    deviations = kept / size - share @ (kept / size)
+    return float((np.abs(deviations) * np.sqrt(share)[:, None]).max())
 
 
 def told_apart(case):
-    """Deviation of rows that a preparation can see, beside their size and the weight of one in a million."""
-    least = 1e-3 if case.sparse else {"float64": 1e-13, "float32": 1e-4}[case.dtype]
-    return 1e3 * least if case.weights in ("one", "unlike", "tiny") else least
+    """Deviation of rows that a preparation can see, beside their size."""
+    return 1e-3 if case.sparse else {"float64": 1e-13, "float32": 1e-4}[case.dtype]
 
 
 REFUSALS = [
     ("overflow in float64", lambda X, w, case: largest(X) > 1e139),
     ("length overflows in float64", lambda X, w, case: largest(X) > 1e306),
+    # The door saw a larger row, of weight zero.
+    ("vanish in float32", lambda X, w, case: case.dtype == "float32" and w is not None and (w == 0).any()),
+    ("too short for float64 to tell their directions", lambda X, w, case: largest(X) < 1e-307),
     ("vanish in float64. M", lambda X, w, case: 0 < largest(X) < 1e-138),
     ("cannot measure column", lambda X, w, case: np.abs(X.mean(axis=0)).min() < 1e-130),
     ("equal after preparation", lambda X, w, case: spread_of_prepared(X, w, case.model) < told_apart(case)),
@@ -366,6 +373,9 @@ KEPT = [
     Case(30488, "PreparedMetric standard", "unlike columns", 79, 8, exponent=-41, dtype="float32"),
     Case(2247, "AdaAM center", "lognormal", 58, 7, weights="unlike"),
     Case(2872, "PreparedMetric standard", "far from the origin", 8, 1, exponent=989),
+    Case(101143, "AdaAM unit", "very unlike columns", 72, 6, weights="large", exponent=-996),
+    Case(104693, "AdaAM narrow heat", "constants", 3, 9, weights="unlike", exponent=9),
+    Case(200158, "AdaAM linear", "one far row", 35, 1, weights="nearly all zero", exponent=-67, dtype="float32"),
     Case(11491, "AdaAM standard", "few distinct", 4, 8, weights="unlike", exponent=12, sparse=True),
 ]
 
