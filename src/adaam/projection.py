@@ -104,8 +104,9 @@ def _shrunk(covariance: FloatMatrix, size: float, spread_between: float) -> Floa
     """Covariance shrunk towards its mean eigenvalue; clusters without any spread get a little of the one between."""
     d = len(covariance)
     trace = max(float(np.trace(covariance)), np.finfo(np.float64).eps * spread_between, np.finfo(np.float64).tiny)
-    squares = float(np.square(covariance).sum())
-    spread = squares - trace**2 / d
-    rule = ((1.0 - 2.0 / d) * squares + trace**2) / ((size + 1.0 - 2.0 / d) * spread) if spread > 0 else 1.0
+    # Of trace 1: squares of variances are fourth powers of the rows, and may overflow or vanish.
+    squares = float(np.square(covariance / trace).sum())
+    spread = squares - 1.0 / d
+    rule = ((1.0 - 2.0 / d) * squares + 1.0) / ((size + 1.0 - 2.0 / d) * spread) if spread > 0 else 1.0
     amount = float(np.clip(rule, 1e-6, 1.0))
     return np.asarray((1.0 - amount) * covariance + amount * trace / d * np.eye(d))

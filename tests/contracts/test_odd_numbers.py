@@ -8,6 +8,7 @@ from sklearn.cluster import KMeans
 
 from adaam import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering, ForestAffinity, PreparedMetric, RowBlocks
 from adaam._checks import row_counts
+from adaam.estimators import DiscriminantMetric
 from adaam.scores import clustering_accuracy
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
@@ -197,6 +198,16 @@ def test_units_do_not_matter(name, dtype, exponents, rng):
             np.testing.assert_allclose(
                 found[quantity], value, atol=1e-7 if dtype == np.float64 else 2e-5, err_msg=f"{quantity}, {exponent}"
             )
+
+
+@pytest.mark.parametrize("exponent", [-400, -300, 300, 400])
+def test_units_do_not_matter_to_a_discriminant_metric(exponent, rng):
+    """Squares of covariances overflowed, or vanished and shrank them by another amount."""
+    X, labels = blobs(rng), np.arange(120) % 3
+    expected = DiscriminantMetric(preparation="center").fit(X, labels)
+    found = DiscriminantMetric(preparation="center").fit(np.ldexp(X, exponent), labels)
+    np.testing.assert_allclose(found.eigenvalues_, expected.eigenvalues_, rtol=1e-9)
+    np.testing.assert_allclose(found.transform(np.ldexp(X, exponent)), expected.transform(X), atol=1e-7)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "AdaAM"])
