@@ -90,7 +90,7 @@ def test_a_chunk_emptied_by_a_filter_is_mapped_to_no_rows(digits, chunked):
         AdaAM(10, engine="dask"),
         LPP(2, engine="dask"),
         AdaAMClustering(10, learner=AdaAM(10, engine="dask"), head="k-means"),
-        AdaAMClustering(10, learner=AdaAM(10, engine="dask"), head="merging"),
+        AdaAMClustering(10, learner=AdaAM(10, engine="dask"), head="graph"),
     ):
         model.fit(kept)
         Z = model.transform(kept)
