@@ -165,7 +165,8 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
-            A row of weight w counts as w equal rows; 0 leaves it out.
+            A row of weight w counts as w equal rows; 0 leaves it out. Weights that sum to less than the number of rows
+            of positive weight, as those that sum to 1, are relative: they are scaled to a mean of 1 over these rows.
         neighbors : tuple, sparse matrix or fitted neighbours object, default=None
             A neighbour graph of the rows: (indices, distances), a sparse array of distances, or an object with
             `kneighbors` fitted on the same rows. None means found by the engine in the prepared space. A graph of
@@ -215,7 +216,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             with phase("affinity"):
                 learned = adaptive_affinity(sample, graph, n_clusters, n_iter, settings)
             with phase("projection"):
-                projection = lpp(sample.X, learned.affinity, n_components, engine=engine)
+                projection = lpp(sample.X, learned.affinity, n_components, engine=engine, moments=sample.moments)
 
             store(self, prepared, projection, sample, X)
             store_all_pairs(self, learned, n_neighbors, X)
