@@ -110,6 +110,9 @@ class CPUEngine:
 
     def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
         """Return the sum over rows of weight * a b', in float64."""
+        if issparse(B) and not issparse(A):
+            # The product with sparse columns is as long as they are many: one, not one for each row block.
+            return np.asarray(B.T @ (_float64(A) * beside(weights, slice(None)))).T
 
         def part(rows: slice) -> FloatMatrix:
             if A is B and not issparse(A):
