@@ -71,6 +71,9 @@ def build_parser() -> ArgumentParser:
     command.add_argument("rows", metavar="ROWS", help=rows_help + source_help)
     command.add_argument("-o", "--output", metavar="FILE", default="-", help="mapped rows (default: CSV on stdout)")
 
+    for name in ("cluster", "fit", "transform"):
+        subparsers.choices[name].add_argument("--force", action="store_true", help="replace outputs that exist already")
+
     reproduce.add_commands(subparsers)
     datasets.add_command(subparsers)
     return parser

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from adaam._typing import FloatMatrix
+from adaam.cli.outputs import check_outputs
 from adaam.cli.tables import Table, TableError, check_ending, read_labels, read_table, write_labels, write_rows
 from adaam.estimators import AdaAM, AdaAMClustering
 from adaam.estimators.stored_rows import is_large
@@ -23,7 +24,12 @@ from adaam.storage import load, save
 
 def cluster(arguments: Namespace) -> None:
     """Cluster the rows of a file and write a label for each."""
-    check_targets(arguments.output, arguments.plot)
+    check_outputs(
+        [arguments.rows, arguments.truth],
+        [arguments.output, arguments.model, arguments.plot],
+        force=arguments.force,
+    )
+    check_formats(arguments.output, arguments.plot)
     model = clusterer(arguments)
     rows, known, image_shape = rows_to_cluster(arguments.rows)
     if arguments.plot and isinstance(rows, RowSource):
@@ -74,6 +80,7 @@ def fit(arguments: Namespace) -> None:
     """Learn a map from the rows of a file and write it as a model file; or say what that would take."""
     if not (arguments.dry_run or arguments.output):
         raise TableError("fit needs a model file to write: add -o FILE, or --dry-run.")
+    check_outputs([arguments.rows], [arguments.output], force=arguments.force)
     rows = source_of(arguments.rows)
     pairs: Any = RowBlocks() if arguments.pairs == "blocks" else arguments.pairs
     if arguments.dry_run:
@@ -92,6 +99,7 @@ def fit(arguments: Namespace) -> None:
 
 def transform(arguments: Namespace) -> None:
     """Map the rows of a file by a model file, block by block."""
+    check_outputs([arguments.model, arguments.rows], [arguments.output], force=arguments.force)
     model = load(arguments.model)
     rows = source_of(arguments.rows)
     columns = fitted_order(rows.names, getattr(model, "feature_names_in_", None))
@@ -173,13 +181,10 @@ def rows_of(source: str) -> Table:
     return table
 
 
-def check_targets(output: str | None, plot: str | None) -> None:
-    """Refuse what cannot be written before an hour of work, not after."""
+def check_formats(output: str | None, plot: str | None) -> None:
+    """Refuse kinds of files that cannot be written before an hour of work, not after."""
     if output and output != "-":
         check_ending(output)
-    for target in (output, plot):
-        if target and target != "-" and not Path(target).resolve().parent.is_dir():
-            raise TableError(f"{target}: its folder does not exist.")
     if plot:
         from adaam.report.figures import check_drawable
 
