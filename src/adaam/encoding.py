@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 
 import adaam.affinity
 import adaam.estimators
@@ -15,11 +16,15 @@ from adaam.large import RowBlocks, Stability
 from adaam.planning import Plan
 from adaam.prepare import Preparation
 from adaam.selection import ClusterCount, Selection, Trial
+from adaam.tables import Column, TableEncoder
 
 Arrays: TypeAlias = dict[str, Any]
 
 # Plain values that estimators hold.
-VALUES = (CPUEngine, GPUEngine, DaskEngine, ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount)
+VALUES = (CPUEngine, GPUEngine, DaskEngine, ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount, Column)
+
+# A table's columns are kept with the model that they are for: Pipeline([("table", TableEncoder()), ("model", ...)]).
+TABLES = (TableEncoder, Pipeline)
 
 FITTED = re.compile(r"[a-z][a-z0-9_]*_")
 
@@ -28,7 +33,7 @@ def known_classes() -> dict[str, type]:
     """The only classes a model file can name."""
     public = [getattr(module, name) for module in (adaam.affinity, adaam.estimators) for name in module.__all__]
     settings = [cls for cls in public if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
-    return {cls.__name__: cls for cls in [*settings, Preparation, RowBlocks, *VALUES]}
+    return {cls.__name__: cls for cls in [*settings, Preparation, RowBlocks, *TABLES, *VALUES]}
 
 
 def encoded(value: Any, arrays: Arrays, path: str) -> Any:

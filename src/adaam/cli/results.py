@@ -1,0 +1,85 @@
+"""Results of a command as columns, written by the ending of a file: .csv, .tsv, .npy, .npz, .parquet."""
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adaam.cli.outputs import STANDARD
+from adaam.cli.tables import Rows
+from adaam.files import atomic_file
+from adaam.tables import TableError
+
+ENDINGS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
+
+Columns = dict[str, Any]  # names and arrays of equal length
+
+
+def cluster_columns(rows: Rows, labels: Any) -> Columns:
+    """Return what is told of each row: its name, its cluster."""
+    return {rows.id_name: row_ids(rows, len(labels)), "cluster": np.asarray(labels)}
+
+
+def row_ids(rows: Rows, n_rows: int) -> Any:
+    """Return the names of rows, or their numbers, the first being 1."""
+    return np.arange(1, n_rows + 1) if rows.ids is None else rows.ids
+
+
+def write_columns(target: str, columns: Columns) -> None:
+    """Write columns to a file, or as CSV to standard output; a .npy file holds the clusters alone."""
+    if target == STANDARD:
+        sys.stdout.write(_text(columns, ","))
+        return
+    ending = check_ending(target)
+    with atomic_file(target) as stream:
+        if ending == ".npy":
+            np.save(stream, columns["cluster"], allow_pickle=False)
+        elif ending == ".npz":
+            arrays: dict[str, Any] = {name: _plain(values) for name, values in columns.items()}
+            np.savez(stream, **arrays)
+        elif ending == ".parquet":
+            pa, pq = _pyarrow()
+            pq.write_table(pa.table({name: pa.array(np.asarray(values)) for name, values in columns.items()}), stream)
+        else:
+            stream.write(_text(columns, "\t" if ending == ".tsv" else ",").encode())
+
+
+def check_ending(target: str) -> str:
+    """Return a file's ending if results can be written so."""
+    ending = Path(target).suffix.lower()
+    if ending not in ENDINGS:
+        raise TableError(f"{target}: ending {ending!r} is not known; use one of {', '.join(ENDINGS)}.")
+    if ending == ".parquet":
+        _pyarrow()
+    return ending
+
+
+def _text(columns: Columns, sep: str) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=sep, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
+    return text.getvalue()
+
+
+def _cells(values: Any) -> list[Any]:
+    array = np.asarray(values)
+    return [f"{value:.4f}" for value in array] if array.dtype.kind == "f" else array.tolist()
+
+
+def _plain(values: Any) -> Any:
+    """Return an array that needs no pickle."""
+    array = np.asarray(values)
+    return np.array(["" if value is None else str(value) for value in array]) if array.dtype.kind == "O" else array
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise TableError("Parquet files need pyarrow. Install it with: pip install 'adaam[tables]'") from error
+    return pa, pq
