@@ -27,7 +27,7 @@ ID_NAME = re.compile(
 ROW_NAME = re.compile(
     r"(?i)(?:.*[_\W])?(?:index|idx|key|nr|no|num|number|code|ref|row|rownames?|row[_ ]names?|unnamed.*|column_1)\.?"
 )
-CLASS_NAME = re.compile(r"(?i)class|classes|label|labels|target|truth|ground[_ ]?truth|species|y|cluster")
+CLASS_NAME = re.compile(r"(?i)class|classes|label|labels|target|truth|ground[_ ]?truth|species|cluster")
 TIME_NAME = re.compile(r"(?i)(?:.*[_\W])?(?:timestamp|time|ts|epoch|unixtime|unix)")
 
 

@@ -214,7 +214,7 @@ def _named(
         if len(names) != width:
             raise TableError(
                 f"{label}: the header (line {lines[0]}) names {len(names)} columns, but rows have {width} cells "
-                f"(line {data_lines[0]}). Correct it{_sep_hint(sep)}."
+                f"(line {data_lines[0]}). Correct it, pass over lines above the table with --skip N{_sep_hint(sep)}."
             )
     bad = [i for i, row in enumerate(data) if len(row) != width]
     if bad:
@@ -240,38 +240,37 @@ def _has_header(rows: list[list[str]], expected: tuple[str, ...]) -> bool:
     if expected:
         return bool(set(expected) & {cell.strip() for cell in first})
     for_names = for_data = 0
+    years: list[int] = []  # columns of numbers under a number
     for j, cell in enumerate(first):
         below = [row[j] for row in rest if j < len(row) and not _is_missing(row[j])]
         numbers = sum(map(_is_number, below)) > 0.5 * len(below) if below else False
-        if not cell.strip() or _is_missing(cell):
+        if _is_missing(cell):
             continue
         if numbers and not _is_number(cell):
             for_names += 1
-        elif numbers or cell in below:
+        elif numbers:
+            for_data += 1
+            years.append(j)
+        elif cell in below:
             for_data += 1
     if for_names and for_names >= for_data:
         return True
-    if for_data and not _are_positions(first, rest):
-        return for_names > 0 and _are_years([cell for cell in first if _is_number(cell)])
     if for_data:
-        return True
+        return len(years) == for_data and _are_names([first[j] for j in years], [[row[j] for j in years if j < len(row)] for row in rest])
     filled = [cell.strip() for cell in first if cell.strip()]
     return len(set(filled)) == len(filled) and not any(_is_number(cell) for cell in filled)
 
 
-def _are_positions(first: list[str], rest: list[list[str]]) -> bool:
+def _are_names(first: list[str], rest: list[list[str]]) -> bool:
     """Whether numbers in the first row are names: years in a row, or 0, 1, 2, ... over other things."""
-    cells = [cell.strip() for cell in first if cell.strip()]
+    cells = [cell.strip() for cell in first]
     if len(cells) < 2 or not all(cell.isdigit() for cell in cells):
         return False
-    counted = len(cells) >= 3 and [int(cell) for cell in cells] in (
-        list(range(len(cells))),
-        list(range(1, len(cells) + 1)),
-    )
+    counted = len(cells) >= 3 and [int(cell) - int(cells[0]) for cell in cells] == list(range(len(cells)))
     below = [cell.strip() for row in rest for cell in row if cell.strip()]
     alike = sum(cell.isdigit() and 1800 <= int(cell) <= 2200 for cell in below) > 0.5 * len(below)
     whole = all(cell.isdigit() for cell in below)
-    return (_are_years(cells) and not alike) or (counted and not whole)
+    return (_are_years(cells) and not alike) or (counted and int(cells[0]) <= 1 and not whole)
 
 
 def _are_years(cells: list[str]) -> bool:

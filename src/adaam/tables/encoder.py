@@ -162,15 +162,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         signs = self._signs(frame)
         found = []
         for name, cells, each in zip(frame.names, frame.columns, signs, strict=True):
+            content = content_of(name, cells, each, self._na_values(), most)
+            asked_for = name in kinds or (name in listed if listed is not None else not texts)
             if name in dropped:
-                found.append(Column(name, "number", "left out", "as asked"))
-            elif listed is not None and name not in listed and name not in kinds:
-                found.append(Column(name, "number", "left out", "not among the columns asked for"))
-            elif texts and name not in kinds and (listed is None or name not in listed):
-                found.append(Column(name, "number", "left out", f"the words of {texts[0]} are asked for"))
+                found.append(Column(name, "dropped", "left out", "as asked"))
+            elif not asked_for:
+                why = "not among the columns asked for" if listed is not None else f"the words of {texts[0]} are asked for"
+                found.append(Column(name, content.kind, "left out", why))
             else:
                 wish = Wish(kinds.get(name), listed is not None and name in listed, self.missing, most)
-                content = content_of(name, cells, each, self._na_values(), most)
                 try:
                     found.append(treated(name, cells, content, each, wish))
                 except TableError as error:

@@ -64,7 +64,8 @@ def evidence_of(cells: Iterable[str]) -> Evidence:
             counts["group_point" if points else "group_comma"] += bool(GROUPED.fullmatch(text))
         elif points or commas:
             name = "point" if points else "comma"
-            open_case = GROUPED.fullmatch(text) and not re.match(r"[+-]?0", text)
+            grouped = GROUPED.fullmatch(text)
+            open_case = grouped and grouped[1] in ".," and not re.match(r"[+-]?0", text)
             counts[f"{'either' if open_case else 'decimal'}_{name}"] += 1
     return Evidence(**counts)
 

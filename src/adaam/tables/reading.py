@@ -126,7 +126,7 @@ def _read_excel(path: Path, form: TextForm, sheet: str | None) -> Frame:
     width = max(sum(map(_is_filled, row)) for _, row in kept)
     start = next(i for i, (_, row) in enumerate(kept) if sum(map(_is_filled, row)) > min(1, width - 1))
     if start:
-        notes.append(f"{start} lines above the table are left out")
+        notes.append(f"{start} {'line' if start == 1 else 'lines'} above the table left out")
     kept = kept[start:]
     # A header is a first row of text alone; numbers as names, such as years, are taken where a text stands beside them.
     first = kept[0][1]

@@ -175,7 +175,7 @@ def _text(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
     except ValueError as error:
         raise TableError("holds no word that occurs in two rows and in at most half of them.") from error
     terms = tuple(str(term) for term in vectorizer.get_feature_names_out())
-    told = f"{found.detail}: {len(terms)} words by TF-IDF"
+    told = f"text: {len(terms)} words, weighted by TF-IDF"
     return replace(column, treatment="encoded", reason=told, terms=terms, weights=vectorizer.idf_, fill=None)
 
 
