@@ -5,10 +5,10 @@ import sys
 
 import numpy as np
 import pytest
-from awkward_tables import GROUP, N, tables
 
 from adaam.cli import main
 from adaam.scores import adjusted_rand_index
+from awkward_tables import GROUP, N, tables
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 

@@ -52,10 +52,13 @@ def encoded(value: Any, arrays: Arrays, path: str) -> Any:
     if isinstance(value, np.ndarray | tuple | list):
         kind = "tuple" if isinstance(value, tuple) else "names" if isinstance(value, np.ndarray) else "list"
         return {kind: [encoded(item, arrays, f"{path}.{i}") for i, item in enumerate(value)]}
+    if isinstance(value, dict):
+        return {"mapping": {str(key): encoded(item, arrays, f"{path}.{key}") for key, item in value.items()}}
     if isinstance(value, VALUES):
         parts = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        parts.pop("name", None)  # an engine's own
-        parts.pop("client", None)  # a connection is nothing to keep
+        if isinstance(value, CPUEngine | GPUEngine | DaskEngine):
+            parts.pop("name", None)  # its own
+            parts.pop("client", None)  # a connection is nothing to keep
         held = {key: encoded(item, arrays, f"{path}.{key}") for key, item in parts.items()}
         return {"class": type(value).__name__, "params": held, "fitted": {}}
     name = type(value).__name__
@@ -84,6 +87,8 @@ def decoded(data: Any, arrays: Arrays) -> Any:
         matrix = csr_array(tuple(parts), shape=tuple(data["shape"]))
         matrix.check_format()
         return matrix
+    if "mapping" in data:
+        return {key: decoded(item, arrays) for key, item in data["mapping"].items()}
     for kind, make in (("tuple", tuple), ("list", list), ("names", _names)):
         if kind in data:
             return make(decoded(item, arrays) for item in data[kind])

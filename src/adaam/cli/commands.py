@@ -3,7 +3,7 @@
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from adaam.cli.tables import (
     class_numbers,
     column_lines,
     encoder_for,
-    located,
     new_rows,
     open_frame,
     read_classes,
@@ -32,19 +31,20 @@ from adaam.planning import plan
 from adaam.rows import WRITERS, ArrayRows, RowSource, checked_blocks, read_all, write_csv, writer_for
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 from adaam.storage import load, save
-from adaam.tables import CellError, TableEncoder, TableError
+from adaam.tables import TableError
+
+Outputs = dict[str, Callable[[], None]]  # what writes each
 
 
 def inspect(arguments: Namespace) -> None:
     """Show what a table holds and what would be done with each of its columns."""
     array = array_rows(arguments.rows)
     if array is not None:
-        kind = "sparse" if hasattr(array.X, "indptr") else ""
-        width = array.X.n_features if isinstance(array.X, RowSource) else array.X.shape[1]
-        print(f"{arguments.rows}: {array.n_rows} rows of {width} {kind} numbers, {array.X.dtype}, all of them used".replace("  ", " "))
+        kind = "sparse numbers" if hasattr(array.X, "indptr") else "numbers"
+        print(f"{arguments.rows}: {array.n_rows} rows of {array.width} {kind} ({array.X.dtype}); all are used")
         return
     frame = open_frame(arguments.rows, arguments)
-    encoder, truth = encoder_for(frame, arguments)
+    encoder, _ = encoder_for(frame, arguments)
     try:
         columns = encoder.plan(frame)
     except TableError as error:
@@ -65,9 +65,7 @@ def cluster(arguments: Namespace) -> None:
     """Cluster the rows of a file and write a label for each."""
     output = arguments.output or STANDARD
     truth_file = arguments.truth if arguments.truth and Path(arguments.truth).exists() else None
-    check_outputs(
-        [arguments.rows, truth_file], [output, arguments.model, arguments.plot], force=arguments.force
-    )
+    check_outputs([arguments.rows, truth_file], [output, arguments.model, arguments.plot], force=arguments.force)
     check_formats(output, arguments.plot)
     model = clusterer(arguments)
     rows = in_memory(read_rows(arguments.rows, arguments))
@@ -83,18 +81,36 @@ def cluster(arguments: Namespace) -> None:
     say(f"{len(labels)} rows in {model.n_clusters_} clusters of {sizes}")
     if classes is not None:
         say(scores(classes, labels))
+    outputs: Outputs = {output: lambda: write_columns(output, cluster_columns(rows, labels))}
     if arguments.model:
-        save(rows.kept_model(model), arguments.model)
-        say(f"wrote {arguments.model}")
+        outputs[arguments.model] = lambda: save(rows.kept_model(model), arguments.model)
     if arguments.plot:
-        from adaam.report.figures import draw_clusters
+        outputs[arguments.plot] = lambda: draw(rows, model, labels, arguments.plot)
+    write_all(outputs)
 
-        X = rows.X.toarray() if hasattr(rows.X, "toarray") else rows.X
-        draw_clusters(X, model.transform(rows.X), labels, model.cluster_centers_, rows.image_shape, arguments.plot)
-        say(f"wrote {arguments.plot}")
-    write_columns(output, cluster_columns(rows, labels))
-    if output != STANDARD:
-        say(f"wrote {output}")
+
+def write_all(outputs: Outputs) -> None:
+    """Write every output that can be written; raise for those that cannot when the others are safe."""
+    failures = []
+    for target, write in outputs.items():
+        try:
+            write()
+        except (OSError, ValueError, TypeError, ImportError) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            failures.append(error)
+        else:
+            say(f"wrote {target}" if target != STANDARD else "")
+    if failures:
+        raise failures[0]
+
+
+def draw(rows: Rows, model: AdaAMClustering, labels: Any, target: str) -> None:
+    """Draw the clusters."""
+    from adaam.report.figures import draw_clusters
+
+    X = rows.X.toarray() if hasattr(rows.X, "toarray") else rows.X
+    draw_clusters(X, model.transform(rows.X), labels, model.cluster_centers_, rows.image_shape, target)
 
 
 def in_memory(rows: Rows) -> Rows:
@@ -106,7 +122,7 @@ def in_memory(rows: Rows) -> Rows:
 
 def known_classes(rows: Rows, arguments: Namespace) -> Any:
     """Return known classes from the table, from a file, or from the rows' own archive."""
-    if not arguments.truth or rows.classes is not None and not Path(arguments.truth).exists():
+    if not arguments.truth or (rows.classes is not None and not Path(arguments.truth).exists()):
         return rows.classes
     classes = read_classes(arguments.truth, arguments) if rows.classes is None else rows.classes
     if len(classes) != rows.n_rows:
@@ -151,9 +167,8 @@ def fit(arguments: Namespace) -> None:
         say(line)
     if arguments.dry_run:
         itemsize = rows.X.dtype.itemsize
-        width = rows.X.n_features if isinstance(rows.X, RowSource) else rows.X.shape[1]
         assert rows.n_rows is not None  # every kind of file tells it
-        print(plan(rows.n_rows, width, arguments.clusters, pairs=pairs, itemsize=itemsize, stored=True))
+        print(plan(rows.n_rows, rows.width, arguments.clusters, pairs=pairs, itemsize=itemsize, stored=True))
         return
     model = learner(arguments).set_params(pairs=pairs, verbose=int(arguments.verbose)).fit(rows.source(arguments.rows))
     save(rows.kept_model(model), arguments.output)
@@ -199,7 +214,7 @@ def transform(arguments: Namespace) -> None:
         if isinstance(rows.X, RowSource) or not hasattr(rows.X, "indptr"):
             source = matched(rows.X, model)
             source = source if isinstance(source, RowSource) else ArrayRows(source, arguments.rows, rows.names)
-            mapped = (model.transform(block) for _, block in checked_blocks(source))
+            mapped: Iterator[FloatMatrix] = (model.transform(block) for _, block in checked_blocks(source))
         else:
             mapped = iter([model.transform(rows.X)])
         n_rows = write_blocks(arguments.output, mapped, names)

@@ -28,6 +28,7 @@ from adaam.tables import (
     read_frame,
 )
 
+AS_ASKED = "id, as asked"
 MANY_COLUMNS = 40  # more are told by their treatment, not one by one
 
 
@@ -48,6 +49,11 @@ class Rows:
     def n_rows(self) -> int | None:
         """Number of rows, where it is known."""
         return self.X.n_rows if isinstance(self.X, RowSource) else int(self.X.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.X.n_features if isinstance(self.X, RowSource) else int(self.X.shape[1])
 
     def source(self, label: str) -> Any:
         """Return the rows in the form that carries their column names into a fit."""
@@ -174,6 +180,8 @@ def table_rows(frame: Frame, arguments: Namespace) -> Rows:
             encoder.fit(frame)
     report += column_lines(encoder.columns_)
     id_name, ids = row_names(encoder.columns_, frame)
+    if ids is not None:
+        report.append(f"rows are named by {id_name} in the output (--id NAME takes another column)")
     X = encoder.transform(frame)
     return Rows(
         X,
@@ -218,10 +226,12 @@ def listed(names: list[str], frame: Frame) -> list[str]:
 
 
 def row_names(columns: tuple[Column, ...], frame: Frame) -> tuple[str, Any]:
-    """Return what names the rows: the first column of ids that the table has."""
-    for column in columns:
+    """Return what names the rows: the column that was asked for, or the first of ids without gaps."""
+    for column in sorted(columns, key=lambda column: column.reason != AS_ASKED):
         if column.kind == "id" and column.treatment == "left out" and column.name in frame.names:
             cells = frame.column(column.name)
+            if column.reason != AS_ASKED and missing_cells(cells).any():
+                continue
             whole = cells.dtype.kind == "f" and not np.isnan(cells).any() and (cells == np.round(cells)).all()
             return column.name, cells.astype(np.int64) if whole else cells
     return "row", None

@@ -2,7 +2,8 @@
 
 from adaam.tables.columns import Column
 from adaam.tables.delimited import TextForm, read_delimited
-from adaam.tables.encoder import TableEncoder, numbers_of
+from adaam.tables.encoder import TableEncoder
+from adaam.tables.features import numbers_of
 from adaam.tables.frame import CellError, Frame, TableError, frame_of, missing_cells
 from adaam.tables.reading import ENDINGS, read_frame
 

@@ -17,8 +17,8 @@ KINDS = ("number", "category", "boolean", "date", "text", "id")  # that a user c
 MOST_MISSING = 0.5  # share of missing values above which filling them in would make up most of a column
 MOSTLY_NUMBERS = 0.9
 
-TRUE = frozenset("true t yes y ja j wahr w oui vrai si on".split())
-FALSE = frozenset("false f no n nein falsch non faux off".split())
+TRUE = frozenset(["true", "t", "yes", "y", "ja", "j", "wahr", "w", "oui", "vrai", "si", "on"])
+FALSE = frozenset(["false", "f", "no", "n", "nein", "falsch", "non", "faux", "off"])
 
 ID_NAME = re.compile(
     r"(?:(?:.*[_\W])?(?:[iI][dD]|[iI]ds|uuid|UUID|guid|GUID)|.*[a-z](?:Id|ID))"
@@ -115,7 +115,7 @@ def content_of(name: str, cells: Cells, signs: NumberSigns, na_values: tuple[str
     if cells.dtype.kind == "M":
         return Content("date", "dates", absent, form="ISO")
     if cells.dtype.kind == "b":
-        return Content("boolean", "true and false", absent, cells.astype(np.float64))
+        return Content("boolean", "true as 1, false as 0", absent, cells.astype(np.float64))
     if cells.dtype.kind == "O":
         told = _text_content(name, cells, absent, signs, na_values, most)
         if told is not None:
@@ -138,7 +138,21 @@ def _number_content(name: str, numbers: FloatVector, absent: npt.NDArray[np.bool
         why = _why_id(name, present, len(distinct))
         if why:
             kind, detail = ("date" if why == "moments" else "id"), why
+    elif len(distinct) > 10 and (mark := _missing_mark(present, distinct)) is not None:
+        detail += (
+            f"; {mark:g} occurs {int((present == mark).sum())} times: if it marks missing values, add --na {mark:g}"
+        )
     return Content(kind, detail, absent, numbers)
+
+
+def _missing_mark(values: FloatVector, distinct: FloatVector) -> float | None:
+    """Return a value such as -999 that lies far from all others and occurs again and again."""
+    for mark, others in ((distinct[0], distinct[1:]), (distinct[-1], distinct[:-1])):
+        nines = re.fullmatch(r"-?9{2,}(?:\.0)?", str(float(mark)))
+        far = min(abs(mark - others[0]), abs(mark - others[-1])) > others[-1] - others[0]
+        if nines and far and (values == mark).sum() >= max(2, 0.01 * len(values)):
+            return float(mark)
+    return None
 
 
 def _why_id(name: str, values: FloatVector, n_distinct: int) -> str:
@@ -146,11 +160,11 @@ def _why_id(name: str, values: FloatVector, n_distinct: int) -> str:
     n = len(values)
     unlike = n_distinct >= 0.95 * n
     if ID_NAME.fullmatch(name) and n_distinct > 2:
-        return "named like an id"
+        return "by its name"
     if TIME_NAME.fullmatch(name) and values.min() >= 1e8:
         return "moments"
     if ROW_NAME.fullmatch(name) and unlike and n >= 5:
-        return "named like a key, and no value twice" if n_distinct == n else "named like a key, hardly a value twice"
+        return "by its name, and hardly a value twice"
     if n_distinct < n or n < 5:
         return ""
     span = values.max() - values.min()
@@ -175,7 +189,8 @@ def _text_content(
     if len(words) == 2 and words & TRUE and words & FALSE:
         numbers = np.array([np.nan if cell is None else float(str(cell).strip().lower() in TRUE) for cell in cells])
         numbers[absent] = np.nan
-        return Content("boolean", " and ".join(sorted(counts)[:2]), absent, numbers)
+        true, false = sorted(counts, key=lambda text: text.lower() not in TRUE)[:: len(counts) - 1]
+        return Content("boolean", f"{true} as 1, {false} as 0", absent, numbers)
     if looks_like_dates(counts):
         return Content("date", "dates", absent, form=date_form(counts) or "")
     _, bad = parsed_numbers(cells, signs, na_values)

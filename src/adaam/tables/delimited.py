@@ -105,9 +105,10 @@ def _plain_numbers(text: str, sep: str, label: str, form: TextForm) -> Frame | N
     """Read a table of nothing but plain numbers at once, or return None where it is anything else."""
     if sep not in SEPARATORS or form.comment or form.skip or form.header is False:
         return None
-    head = [row for row in islice(_parsed(text, sep), 4)]
-    names, *below = head
-    whole = bool(below) and all(row and all(re.fullmatch(r"-?[\d.]+(?:[eE][+-]?\d+)?", cell) for cell in row) for row in below)
+    names, *below = islice(_parsed(text, sep), 4)
+    whole = bool(below) and all(
+        row and all(re.fullmatch(r"-?[\d.]+(?:[eE][+-]?\d+)?", cell) for cell in row) for row in below
+    )
     if not whole or len(names) < 2 or any(_is_number(name) or not name.strip() or "\n" in name for name in names):
         return None
     try:
@@ -131,7 +132,11 @@ def decoded_text(data: bytes, label: str, encoding: str | None) -> tuple[str, li
             raise TableError(f"{label}: encoding {encoding!r} is not known; use utf-8, latin-1, cp1252, ...") from None
         except UnicodeError as error:
             raise TableError(f"{label}: cannot be read with --encoding {encoding}: {error}.") from error
-    for mark, name in ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
+    for mark, name in (
+        (codecs.BOM_UTF8, "utf-8-sig"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
         if data.startswith(mark):
             return decoded_text(data, label, name)
     if b"\0" in data:
@@ -141,7 +146,9 @@ def decoded_text(data: bytes, label: str, encoding: str | None) -> tuple[str, li
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         text = data.decode("cp1252", errors="replace")
-        return text, [f"line {line} is not UTF-8, so the file is read as Windows-1252; if that is wrong, add --encoding"]
+        return text, [
+            f"line {line} is not UTF-8, so the file is read as Windows-1252; if that is wrong, add --encoding"
+        ]
 
 
 def found_separator(text: str, candidates: tuple[str, ...]) -> str:
@@ -177,14 +184,18 @@ def _parsed(text: str, sep: str) -> Any:
 
 def _rows(text: str, sep: str, label: str, first_line: int, comment: str) -> tuple[list[list[str]], list[int]]:
     """Return the rows and the line that each begins on; empty lines and comments are no rows."""
-    rows, lines, line = [], [], first_line
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    line = first_line
     csv.field_size_limit(CELL_LIMIT)
     reader = _parsed(text, sep)
     while True:
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise TableError(f"{label}: line {line} cannot be read ({error}); is a quote opened there and not closed?") from error
+            raise TableError(
+                f"{label}: line {line} cannot be read ({error}); is a quote opened there and not closed?"
+            ) from error
         if row is None:
             return rows, lines
         if row and any(cell.strip() for cell in row) and not (comment and row[0].startswith(comment)):
@@ -223,7 +234,8 @@ def _named(
         shown = printable(sep.join(data[i]))[:60]
         raise TableError(
             f"{label}: line {data_lines[i]} has {len(data[i])} cells where {width} are usual{more}: {shown!r}. "
-            f"Correct it; lines above the table are passed over with --skip N, comments with --comment SIGN{_sep_hint(sep)}."
+            "Correct it; lines above the table are passed over with --skip N, comments with --comment SIGN"
+            f"{_sep_hint(sep)}."
         )
     return names or [f"x{j}" for j in range(width)], data, data_lines, notes
 
@@ -256,7 +268,9 @@ def _has_header(rows: list[list[str]], expected: tuple[str, ...]) -> bool:
     if for_names and for_names >= for_data:
         return True
     if for_data:
-        return len(years) == for_data and _are_names([first[j] for j in years], [[row[j] for j in years if j < len(row)] for row in rest])
+        return len(years) == for_data and _are_names(
+            [first[j] for j in years], [[row[j] for j in years if j < len(row)] for row in rest]
+        )
     filled = [cell.strip() for cell in first if cell.strip()]
     return len(set(filled)) == len(filled) and not any(_is_number(cell) for cell in filled)
 

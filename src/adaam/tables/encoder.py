@@ -11,19 +11,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from adaam._checks import check_whole, check_word
-from adaam._typing import FloatMatrix
-from adaam._warnings import warn_caller
-from adaam.tables.columns import FALSE, KINDS, TRUE, Column, content_of
-from adaam.tables.dates import days
-from adaam.tables.frame import CellError, Cells, Frame, TableError, frame_of, missing_cells
-from adaam.tables.number_text import NumberSigns, column_signs, evidence_of, parsed_numbers, table_decimal
-from adaam.tables.treatment import MISSING_CATEGORY, OTHER_CATEGORY, Wish, category_texts, treated
-
-SAMPLED_CELLS = 5_000  # of a column, to find its signs by
+from adaam.tables.columns import KINDS, Column, content_of
+from adaam.tables.features import features
+from adaam.tables.frame import CellError, Frame, TableError, frame_of, missing_cells
+from adaam.tables.number_text import NumberSigns, parsed_numbers, table_signs
+from adaam.tables.treatment import Wish, treated
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Turn a table with columns of every kind into numbers, by stated defaults.
+    r"""Turn a table with columns of every kind into numbers, by stated defaults.
 
     Numbers are used, also where they are written as text with any decimal and thousands signs. Categories become one
     column for each value, booleans 0 and 1, and missing values are filled in. Ids, dates, free text, known classes,
@@ -76,7 +72,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     >>> table = pd.DataFrame({"id": [1, 2, 3, 4], "age": [22, None, 35, 58], "port": ["S", "C", "S", "S"]})
     >>> encoder = TableEncoder().fit(table)
     >>> print(*encoder.columns_, sep="\n")
-    id: left out (id: named like an id; --id id carries it along, --number id uses it)
+    id: left out (id: by its name; --number id uses it)
     age: used, imputed (number; 1 of 4 values missing, filled with the median 35)
     port: encoded (2 categories, one column each)
     >>> encoder.transform(table).round(2)
@@ -131,7 +127,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 raise CellError(column.reason, _row_in(column, frame, self._na_values()))
         if not any(column.is_taken for column in self.columns_):
             told = "; ".join(str(column) for column in self.columns_[:5])
-            raise TableError(f"no column is left to use, of {len(self.columns_)} with n_samples={frame.n_rows}: {told}.")
+            raise TableError(
+                f"no column is left to use, of {len(self.columns_)} with n_samples={frame.n_rows}: {told}."
+            )
         self.columns_ = tuple(self._scaled(column, frame) for column in self.columns_)
         return self
 
@@ -159,7 +157,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         for kind in kinds.values():
             check_word("kinds", kind, KINDS)
         texts = [name for name, kind in kinds.items() if kind == "text"]
-        signs = self._signs(frame)
+        signs = table_signs(frame, self.decimal, self.thousands)
         found = []
         for name, cells, each in zip(frame.names, frame.columns, signs, strict=True):
             content = content_of(name, cells, each, self._na_values(), most)
@@ -167,7 +165,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if name in dropped:
                 found.append(Column(name, "dropped", "left out", "as asked"))
             elif not asked_for:
-                why = "not among the columns asked for" if listed is not None else f"the words of {texts[0]} are asked for"
+                why = (
+                    "not among the columns asked for"
+                    if listed is not None
+                    else f"the words of {texts[0]} are asked for"
+                )
                 found.append(Column(name, content.kind, "left out", why))
             else:
                 wish = Wish(kinds.get(name), listed is not None and name in listed, self.missing, most)
@@ -198,7 +200,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise TableError(
                 f"column {absent[0]!r} is missing: the model was fitted on {', '.join(c.name for c in taken[:12])}."
             )
-        blocks = [self._block(column, frame.column(column.name)) for column in taken]
+        blocks = [features(column, frame.column(column.name), self._na_values(), self.missing) for column in taken]
         if any(isinstance(block, csr_array) for block in blocks):
             return csr_array(hstack(blocks, format="csr"))
         return np.hstack(blocks)
@@ -274,7 +276,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if reset or not named:
             kept = X if named else np.empty((frame.n_rows, len(frame.names)))
             if frame.n_rows == 0:
-                raise TableError(f"the table has 0 rows (shape=(0, {len(frame.names)})) while a minimum of 1 is required.")
+                raise TableError(
+                    f"the table has 0 rows (shape=(0, {len(frame.names)})) while a minimum of 1 is required."
+                )
             validate_data(self, kept, reset=reset, skip_check_array=True)
         if not named and not reset and hasattr(self, "feature_names_in_"):
             names = tuple(str(name) for name in self.feature_names_in_)
@@ -284,134 +288,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _na_values(self) -> tuple[str, ...]:
         return tuple(str(value) for value in self.na_values)
 
-    def _signs(self, frame: Frame) -> list[NumberSigns]:
-        """Find the signs in numbers that are written as text, column by column."""
-        found = [evidence_of(_sampled_texts(cells)) for cells in frame.columns]
-        usual = self.decimal or table_decimal(found) or frame.decimal
-        signs = [column_signs(each, usual) for each in found]
-        if self.decimal is not None:
-            check_word("decimal", self.decimal, (".", ","))
-            signs = [replace(each, decimal=self.decimal) for each in signs]
-            signs = [replace(each, thousands="") if each.thousands == each.decimal else each for each in signs]
-        if self.thousands is not None:
-            if self.thousands and self.thousands == (self.decimal or "."):
-                raise ValueError(f"thousands={self.thousands!r} is also the decimal sign. Give both, and let them differ.")
-            signs = [replace(each, thousands=self.thousands) for each in signs]
-        return signs
-
     def _scaled(self, column: Column, frame: Frame) -> Column:
         """Standardize a column where columns of several kinds take part."""
         plain = all(each.kind == "number" and each.treatment == "used" for each in self.columns_ if each.is_taken)
         if plain or not column.is_taken or column.terms:
             return column
-        block = self._block(column, frame.column(column.name))
+        block = features(column, frame.column(column.name), self._na_values(), self.missing)
         scale = float(np.sqrt(block.var(axis=0).sum())) or 1.0
         center = 0.0 if column.categories else float(block.mean())
         return replace(column, center=center, scale=scale)
-
-    def _block(self, column: Column, cells: Cells) -> Any:
-        """Return the output columns that a column of the table gives."""
-        absent = missing_cells(cells, self._na_values())
-        if self.missing == "error" and absent.any():
-            row = int(np.argmax(absent))
-            raise CellError(f"column {column.name!r} holds nothing in row {row + 1}, and missing='error'.", row)
-        if column.terms:
-            return _word_weights(column, cells, absent)
-        if column.categories:
-            return (_indicators(column, cells, absent) - column.center) / column.scale
-        if column.kind == "boolean":
-            values, bad = _truth_values(cells, absent)
-        elif column.kind == "date" and cells.dtype.kind in "OM":
-            values, bad = days(cells, column.form or "ISO", self._na_values())
-        else:
-            values, bad = parsed_numbers(cells, column.signs, self._na_values())
-        if bad:
-            kind = {"boolean": "true or false", "date": "a date"}.get(column.kind, "a number")
-            cell = str(cells[bad[0]])[:40]
-            raise CellError(f"column {column.name!r} holds {cell!r} in row {bad[0] + 1}, which is not {kind}.", bad[0])
-        values = np.where(np.isnan(values), column.fill, values).astype(np.float64)
-        return (values[:, None] - column.center) / column.scale
-
-
-def numbers_of(X: Any, names: Iterable[str]) -> FloatMatrix:
-    """Return some columns of a table as numbers, where nothing but numbers will do.
-
-    Parameters
-    ----------
-    X : DataFrame, pyarrow Table or Frame
-        The table.
-    names : iterable of str
-        The columns, in the order wanted.
-
-    Returns
-    -------
-    numbers : ndarray of shape (n_samples, n_names)
-        The numbers.
-
-    Raises
-    ------
-    TableError
-        Where a column is missing, or (CellError) where a cell holds no number.
-    """
-    frame, wanted = frame_of(X), list(names)
-    absent = [name for name in wanted if name not in frame.names]
-    if absent:
-        raise TableError(f"column {absent[0]!r} is missing: the model was fitted on {', '.join(wanted[:12])}.")
-    signs = dict(zip(frame.names, TableEncoder()._signs(frame), strict=True))
-    numbers = np.empty((frame.n_rows, len(wanted)))
-    for j, name in enumerate(wanted):
-        cells = frame.column(name)
-        numbers[:, j], bad = parsed_numbers(cells, signs[name])
-        bad = bad or np.flatnonzero(np.isnan(numbers[:, j])).tolist()
-        if bad:
-            held = "nothing" if np.isnan(numbers[bad[0], j]) and missing_cells(cells)[bad[0]] else repr(str(cells[bad[0]])[:40])
-            raise CellError(f"column {name!r} holds {held} in row {bad[0] + 1}, and the model needs a number there.", bad[0])
-    return numbers
-
-
-def _sampled_texts(cells: Cells) -> list[str]:
-    """Return some cells that are text."""
-    return [] if cells.dtype.kind != "O" else [cell for cell in cells[:SAMPLED_CELLS] if cell is not None]
-
-
-def _indicators(column: Column, cells: Cells, absent: npt.NDArray[np.bool_]) -> FloatMatrix:
-    """Return 1 in the column of each row's category; an unknown one is the rest, where there is one, or nothing."""
-    places = {name: j for j, name in enumerate(column.categories)}
-    texts = np.full(len(cells), MISSING_CATEGORY, dtype=object)
-    texts[~absent] = category_texts(cells[~absent])
-    rest = places.get(OTHER_CATEGORY, -1)
-    found = np.array([places.get(text, -1 if text == MISSING_CATEGORY else rest) for text in texts], dtype=np.intp)
-    unknown = list(dict.fromkeys(texts[(found < 0) & ~absent]))
-    if unknown:
-        shown = ", ".join(repr(text) for text in unknown[:5])
-        warn_caller(f"column {column.name!r} holds categories that were not seen in fit, counted as none: {shown}.", UserWarning)
-    block = np.zeros((len(cells), len(places)))
-    rows = np.flatnonzero(found >= 0)
-    block[rows, found[rows]] = 1.0
-    return block
-
-
-def _truth_values(cells: Cells, absent: npt.NDArray[np.bool_]) -> tuple[Any, list[int]]:
-    if cells.dtype.kind in "fiub":
-        values = np.where(absent, np.nan, cells.astype(np.float64))
-        return values, np.flatnonzero(~absent & ~np.isin(values, (0.0, 1.0))).tolist()
-    values, bad = np.full(len(cells), np.nan), []
-    for i in np.flatnonzero(~absent).tolist():
-        word = str(cells[i]).strip().lower()
-        if word in TRUE | {"1"} or word in FALSE | {"0"}:
-            values[i] = float(word in TRUE or word == "1")
-        else:
-            bad.append(i)
-    return values, bad
-
-
-def _word_weights(column: Column, cells: Cells, absent: npt.NDArray[np.bool_]) -> csr_array:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectorizer = TfidfVectorizer(vocabulary=list(column.terms), sublinear_tf=True)
-    vectorizer.idf_ = np.asarray(column.weights)
-    texts = ["" if gone else str(cell) for cell, gone in zip(cells, absent, strict=True)]
-    return csr_array(vectorizer.transform(texts))
 
 
 def _check_names(option: str, names: Iterable[str], frame: Frame) -> None:

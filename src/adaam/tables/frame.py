@@ -1,4 +1,4 @@
-"""The one form in which tables are handled: named columns, each an array of numbers, dates, or text with None for missing."""
+"""The one form of a table in here: named columns of numbers, dates, or text with None for missing."""
 
 import numbers
 import unicodedata
@@ -13,8 +13,10 @@ from sklearn.utils import check_array
 
 Cells = npt.NDArray[Any]  # one column: numbers, booleans, datetime64, or objects that are str or None
 
+# Marks of missing values, in lower case: those that pandas knows, and signs that stand alone in a cell.
 MISSING_TEXTS = frozenset(
-    "na n/a #n/a #na nan -nan null none nil <na> #null! #div/0! #value! #ref! nat - -- ? .".split()
+    ("na", "n/a", "#n/a", "#na", "nan", "-nan", "null", "none", "nil", "<na>", "nat")
+    + ("#null!", "#div/0!", "#value!", "#ref!", "-", "--", "?", ".")
 )
 
 
@@ -68,7 +70,7 @@ def frame_of(X: Any) -> Frame:
     if hasattr(X, "iloc"):  # pandas, where names may occur twice
         return arranged(X.columns, [_pandas_cells(X.iloc[:, j]) for j in range(X.shape[1])])
     if hasattr(X, "get_columns"):  # polars
-        return arranged(X.columns, [_arrow_cells(column.to_arrow()) for column in X.get_columns()])
+        return arranged(X.columns, [_polars_cells(column) for column in X.get_columns()])
     array = check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
     names = [f"x{j}" for j in range(array.shape[1])]
     return arranged(names, [cells_of(array[:, j]) for j in range(array.shape[1])])
@@ -141,7 +143,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return _plain(value.item())
     if isinstance(value, numbers.Number) or type(value).__name__ == "Decimal":
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)
         return None if np.isnan(number) else number
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day)
@@ -159,13 +161,23 @@ def _pandas_cells(series: Any) -> Cells:
     return cells_of(cells)
 
 
+def _polars_cells(series: Any) -> Cells:
+    if series.null_count() == 0 and (series.dtype.is_numeric() or str(series.dtype) == "Boolean"):
+        return np.asarray(series.to_numpy())
+    return _listed_cells(series.to_list())
+
+
 def _arrow_cells(column: Any) -> Cells:
     if column.null_count == 0:
-        values = np.asarray(column.to_numpy(zero_copy_only=False) if hasattr(column, "type") else column)
+        values = np.asarray(column.to_numpy())
         if values.dtype.kind in "fiubM":
             return values
-    cells = np.empty(len(column), dtype=object)
-    cells[:] = column.to_pylist()
+    return _listed_cells(column.to_pylist())
+
+
+def _listed_cells(values: list[Any]) -> Cells:
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = values
     return cells_of(cells)
 
 

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
+from adaam._checks import check_word
 from adaam._typing import FloatVector
-from adaam.tables.frame import Cells, missing_cells
+from adaam.tables.frame import Cells, Frame, missing_cells
+
+SAMPLED_CELLS = 5_000  # of a column, to find its signs by
 
 UNITS = re.compile(r"^(?:[$€£¥]\s*|CHF\s*|EUR\s*|USD\s*)|(?:\s*[$€£¥%]|\s*(?:CHF|EUR|USD))$")
 SPACES = "\u00a0\u202f\u2009 "
@@ -68,6 +71,26 @@ def evidence_of(cells: Iterable[str]) -> Evidence:
             open_case = grouped and grouped[1] in ".," and not re.match(r"[+-]?0", text)
             counts[f"{'either' if open_case else 'decimal'}_{name}"] += 1
     return Evidence(**counts)
+
+
+def table_signs(frame: Frame, decimal: str | None = None, thousands: str | None = None) -> list[NumberSigns]:
+    """Return the signs of each column of a table, as given or as its cells tell."""
+    found = [evidence_of(_sampled_texts(cells)) for cells in frame.columns]
+    usual = decimal or table_decimal(found) or frame.decimal
+    signs = [column_signs(each, usual) for each in found]
+    if decimal is not None:
+        check_word("decimal", decimal, (".", ","))
+        signs = [NumberSigns(decimal, "" if each.thousands == decimal else each.thousands) for each in signs]
+    if thousands is not None:
+        if thousands and thousands == (decimal or "."):
+            raise ValueError(f"thousands={thousands!r} is also the decimal sign. Give both, and let them differ.")
+        signs = [replace(each, thousands=thousands) for each in signs]
+    return signs
+
+
+def _sampled_texts(cells: Cells) -> list[str]:
+    """Return some cells that are text."""
+    return [] if cells.dtype.kind != "O" else [str(cell) for cell in cells[:SAMPLED_CELLS] if cell is not None]
 
 
 def table_decimal(found: Iterable[Evidence]) -> str | None:

@@ -29,13 +29,20 @@ class Wish:
 def treated(name: str, cells: Cells, found: Content, signs: NumberSigns, wish: Wish) -> Column:
     """Return what is done with a column, with the reason and the option that would change it."""
     column = Column(
-        name, found.kind, "left out", found.detail, int(found.absent.sum()), signs.decimal, signs.thousands, form=found.form
+        name,
+        found.kind,
+        "left out",
+        found.detail,
+        int(found.absent.sum()),
+        signs.decimal,
+        signs.thousands,
+        form=found.form,
     )
     kind = wish.kind or _kind_to_take(found, wish)
     if found.kind == "mixed" and kind in (None, "number"):
         return replace(column, treatment="refused", reason=_first_bad(name, cells, found))
     if kind is None or kind == "id" or found.kind in ("empty", "constant"):
-        return replace(column, kind=kind or found.kind, reason=_why_left_out(name, found))
+        return replace(column, kind=kind or found.kind, reason=_why_left_out(name, found, wish))
     share = float(found.absent.mean())
     if column.n_missing and wish.missing != "impute":
         if wish.missing == "error":
@@ -63,22 +70,29 @@ def _kind_to_take(found: Content, wish: Wish) -> str | None:
     if found.kind == "date":
         return "number" if found.numbers is not None else "date"
     if found.kind == "text":
-        raise TableError("holds free text, which columns (--columns) alone does not use; ask for its words with --text.")
+        raise TableError(
+            "holds free text, which columns (--columns) alone does not use; ask for its words with --text."
+        )
     return None
 
 
-def _why_left_out(name: str, found: Content) -> str:
+def _why_left_out(name: str, found: Content, wish: Wish) -> str:
     shown = f"'{name}'" if " " in name else name
-    if found.kind == "category":
-        return f"{found.detail}, too many to encode; raise --max-categories, or --category {shown}"
+    if wish.kind == "id":
+        return "id, as asked"
+    n_missing = int(found.absent.sum())
+    if found.kind not in ("empty", "constant") and n_missing > MOST_MISSING * len(found.absent):
+        return f"{n_missing} of {len(found.absent)} values missing, and {found.detail}"
+    use = "number" if found.numbers is not None else "category"
     return {
-        "id": f"id: {found.detail}; --id {shown} carries it along, --number {shown} uses it",
+        "id": f"id: {found.detail}; --{use} {shown} uses it",
         "date": f"dates; --date {shown} uses them as days",
         "text": f"{found.detail}; --text {shown} uses its words",
-        "classes": f"named like known classes, {found.detail}; --truth {shown} scores against them",
+        "classes": f"known classes, by its name; --truth {shown} scores against them, --{use} {shown} uses it",
+        "category": f"{found.detail}, too many to encode; --category {shown} encodes the most frequent",
         "constant": f"constant: {found.detail}",
         "empty": "no values at all",
-    }.get(found.kind, f"taken as an id; it held {found.detail}")
+    }[found.kind]
 
 
 def _first_bad(name: str, cells: Cells, found: Content) -> str:
@@ -87,8 +101,8 @@ def _first_bad(name: str, cells: Cells, found: Content) -> str:
     more = f" and {len(found.bad) - 1} more such cells" if len(found.bad) > 1 else ""
     shown = f"'{name}'" if " " in name else name
     return (
-        f"column {name!r} holds numbers, but {cell[:40]!r} in row {row + 1}{more}; correct it, count it as missing with "
-        f"--na {_quoted(cell[:40])}, or leave the column out with --drop {shown}"
+        f"column {name!r} holds numbers, but {cell[:40]!r} in row {row + 1}{more}; correct it, count it as missing "
+        f"with --na {_quoted(cell[:40])}, or leave the column out with --drop {shown}"
     )
 
 
@@ -106,7 +120,7 @@ def _number(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
     if values is None:
         row = int(np.argmax(~found.absent))
         raise TableError(f"is to be a number, but holds {str(cells[row])[:40]!r} in row {row + 1}.")
-    return _filled(column, values, found, "number")
+    return _filled(column, values, found, found.detail if found.kind == "number" else "number")
 
 
 def _date(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
@@ -141,7 +155,7 @@ def _boolean(column: Column, cells: Cells, found: Content, wish: Wish) -> Column
     if values is None or not set(np.unique(values[~found.absent])) <= {0.0, 1.0}:
         raise TableError(f"is to be boolean, but holds {found.detail}.")
     fill = float(np.mean(values[~found.absent]) >= 0.5)
-    told = f"boolean, {found.detail}, as 1 and 0"
+    told = f"boolean, {found.detail}"
     if column.n_missing:
         told += f"; {_missing(column, found)}, filled with the more frequent {fill:g}"
     return replace(column, treatment="encoded", reason=told, fill=fill)
