@@ -7,12 +7,12 @@ import sys
 
 import numpy as np
 import pytest
-from awkward_tables import titanic
 from scipy.sparse import csr_array, save_npz
 from sklearn.datasets import make_blobs
 
 import adaam as library
 from adaam.cli import main
+from awkward_tables import titanic
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 
@@ -234,5 +234,3 @@ for name in ("t.xlsx", "t.parquet"):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("pip install 'adaam[tables]'") == 2
-
-

@@ -116,14 +116,11 @@ def content_of(name: str, cells: Cells, signs: NumberSigns, na_values: tuple[str
         return Content("date", "dates", absent, form="ISO")
     if cells.dtype.kind == "b":
         return Content("boolean", "true as 1, false as 0", absent, cells.astype(np.float64))
-    if cells.dtype.kind == "O":
-        told = _text_content(name, cells, absent, signs, na_values, most)
-        if told is not None:
-            return told
-    numbers, bad = parsed_numbers(cells, signs, na_values)
-    if bad:
-        return Content("mixed", "numbers and other things", absent, numbers, tuple(bad))
-    return _number_content(name, numbers, absent, most)
+    numbers, bad = parsed_numbers(cells, signs, absent)
+    if not bad:
+        return _number_content(name, numbers, absent, most)
+    told = None if cells.dtype.kind != "O" else _text_content(name, cells, absent, bad, most)
+    return told or Content("mixed", "numbers and other things", absent, numbers, tuple(bad))
 
 
 def _number_content(name: str, numbers: FloatVector, absent: npt.NDArray[np.bool_], most: int) -> Content:
@@ -179,10 +176,8 @@ def _why_id(name: str, values: FloatVector, n_distinct: int) -> str:
     return ""
 
 
-def _text_content(
-    name: str, cells: Cells, absent: npt.NDArray[np.bool_], signs: NumberSigns, na_values: tuple[str, ...], most: int
-) -> Content | None:
-    """Tell what cells of text hold, or None where they are numbers."""
+def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: list[int], most: int) -> Content | None:
+    """Tell what cells of text hold, or None where they are numbers but for a few."""
     present = [str(cell).strip() for cell in cells[~absent]]
     counts = Counter(present)
     words = {text.lower() for text in counts}
@@ -193,12 +188,9 @@ def _text_content(
         return Content("boolean", f"{true} as 1, {false} as 0", absent, numbers)
     if looks_like_dates(counts):
         return Content("date", "dates", absent, form=date_form(counts) or "")
-    _, bad = parsed_numbers(cells, signs, na_values)
     few = {str(cells[i]).strip() for i in bad}
     n, n_distinct = len(present), len(counts)
     share = 1 - len(bad) / n
-    if not bad:
-        return None
     codes = n_distinct <= min(12, most) and all(counts[text] >= max(3, 0.02 * n) for text in few)
     if not codes and (share >= MOSTLY_NUMBERS or (share >= 0.5 and len(few) <= 3)):
         return None

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
 from adaam._typing import FloatVector
-from adaam.tables.frame import Cells, missing_cells
+from adaam.tables.frame import Cells
 
 TIME = r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:[AaPp][Mm])?(?:Z|[+-]\d{2}:?\d{2})?)?"
 PATTERN = re.compile(
@@ -37,6 +38,8 @@ SECONDS_PER_DAY = 86_400.0
 def looks_like_dates(cells: Iterable[str]) -> bool:
     """Whether all but a few cells are written as dates."""
     texts = [cell.strip() for cell in cells]
+    if not any(PATTERN.fullmatch(text) for text in texts[:20]):
+        return False
     hits = sum(bool(PATTERN.fullmatch(text)) for text in texts)
     return bool(texts) and hits >= 0.95 * len(texts)
 
@@ -53,9 +56,8 @@ def date_form(cells: Iterable[str]) -> str | None:
     return next((form for form in FORMS if all(_moment(cell, form) is not None for cell in distinct)), None)
 
 
-def days(cells: Cells, form: str, na_values: Iterable[str] = ()) -> tuple[FloatVector, list[int]]:
-    """Return days since 1970, NaN where missing, and the places of cells that cannot be read."""
-    absent = missing_cells(cells, na_values)
+def days(cells: Cells, form: str, absent: Any) -> tuple[FloatVector, list[int]]:
+    """Return days since 1970, NaN where absent, and the places of cells that cannot be read."""
     values = np.full(len(cells), np.nan)
     if cells.dtype.kind == "M":
         values[~absent] = cells[~absent].astype("datetime64[ms]").astype(np.float64) / (1000 * SECONDS_PER_DAY)

@@ -311,6 +311,7 @@ def _check_names(option: str, names: Iterable[str], frame: Frame) -> None:
 def _row_in(column: Column, frame: Frame, na_values: tuple[str, ...]) -> int:
     """Return the first row that made a column be refused."""
     cells = frame.column(column.name)
+    absent = missing_cells(cells, na_values)
     if column.kind == "mixed":
-        return parsed_numbers(cells, column.signs, na_values)[1][0]
-    return int(np.argmax(missing_cells(cells, na_values)))
+        return parsed_numbers(cells, column.signs, absent)[1][0]
+    return int(np.argmax(absent))

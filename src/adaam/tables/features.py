@@ -53,9 +53,9 @@ def features(column: Column, cells: Cells, na_values: tuple[str, ...], missing: 
     if column.kind == "boolean":
         values, bad = _truth_values(cells, absent)
     elif column.kind == "date" and cells.dtype.kind in "OM":
-        values, bad = days(cells, column.form or "ISO", na_values)
+        values, bad = days(cells, column.form or "ISO", absent)
     else:
-        values, bad = parsed_numbers(cells, column.signs, na_values)
+        values, bad = parsed_numbers(cells, column.signs, absent)
     if bad:
         cell, wanted = str(cells[bad[0]])[:40], WANTED.get(column.kind, "a number")
         raise CellError(f"column {column.name!r} holds {cell!r} in row {bad[0] + 1}, which is not {wanted}.", bad[0])
@@ -84,18 +84,19 @@ def numbers_of(X: Any, names: Iterable[str]) -> FloatMatrix:
         Where a column is missing, or (CellError) where a cell holds no number.
     """
     frame, wanted = frame_of(X), list(names)
-    absent = [name for name in wanted if name not in frame.names]
-    if absent:
-        raise TableError(f"column {absent[0]!r} is missing: the model was fitted on {', '.join(wanted[:12])}.")
+    gone = [name for name in wanted if name not in frame.names]
+    if gone:
+        raise TableError(f"column {gone[0]!r} is missing: the model was fitted on {', '.join(wanted[:12])}.")
     signs = dict(zip(frame.names, table_signs(frame), strict=True))
     numbers = np.empty((frame.n_rows, len(wanted)))
     for j, name in enumerate(wanted):
         cells = frame.column(name)
-        numbers[:, j], bad = parsed_numbers(cells, signs[name])
+        absent = missing_cells(cells)
+        numbers[:, j], bad = parsed_numbers(cells, signs[name], absent)
         bad = bad or np.flatnonzero(np.isnan(numbers[:, j])).tolist()
         if bad:
             row = bad[0]
-            held = "nothing" if missing_cells(cells)[row] else repr(str(cells[row])[:40])
+            held = "nothing" if absent[row] else repr(str(cells[row])[:40])
             raise CellError(f"column {name!r} holds {held} in row {row + 1}, where the model needs a number.", row)
     return numbers
 

@@ -119,7 +119,11 @@ def missing_cells(cells: Cells, na_values: Iterable[str] = ()) -> npt.NDArray[np
         marks = [float(value) for value in given if _is_float(value)]
         absent = np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(len(cells), dtype=bool)
         return np.asarray(absent | np.isin(cells, marks)) if marks else np.asarray(absent)
-    return np.array([_marks_nothing(cell, given) for cell in cells], dtype=bool)
+    if given:
+        return np.array([_marks_nothing(cell, given) for cell in cells], dtype=bool)
+    # What ends in a digit is no mark of ours: most cells are settled here, without a call.
+    marked = [cell is None or (not cell[-1:].isdigit() and _marks_nothing(cell, given)) for cell in cells.tolist()]
+    return np.array(marked, dtype=bool)
 
 
 def printable(text: str) -> str:

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from adaam._checks import check_word
 from adaam._typing import FloatVector
-from adaam.tables.frame import Cells, Frame, missing_cells
+from adaam.tables.frame import Cells, Frame
 
 SAMPLED_CELLS = 5_000  # of a column, to find its signs by
 
@@ -124,9 +125,8 @@ def column_signs(found: Evidence, usual: str | None) -> NumberSigns:
     return NumberSigns(".", "," if found.group_comma or found.either_comma else "")
 
 
-def parsed_numbers(cells: Cells, signs: NumberSigns, na_values: Iterable[str] = ()) -> tuple[FloatVector, list[int]]:
-    """Return the cells as numbers, NaN where missing, and the places of cells that are no finite numbers."""
-    absent = missing_cells(cells, na_values)
+def parsed_numbers(cells: Cells, signs: NumberSigns, absent: Any) -> tuple[FloatVector, list[int]]:
+    """Return the cells as numbers, NaN where absent, and the places of cells that are no finite numbers."""
     values = np.full(len(cells), np.nan)
     present = np.flatnonzero(~absent)
     if cells.dtype.kind != "O":

@@ -126,7 +126,7 @@ def _number(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
 def _date(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
     if found.numbers is not None:
         return _filled(column, found.numbers, found, "number")
-    values, bad = days(cells, column.form or "ISO")
+    values, bad = days(cells, column.form or "ISO", found.absent)
     if bad:
         shown = str(cells[bad[0]])[:40]
         raise TableError(f"is to be dates, but {shown!r} in row {bad[0] + 1} cannot be read as one like the others.")
