@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import adaam
 from adaam import AdaAMClustering, TableEncoder
-from adaam.tables import CellError, TableError
+from adaam.tables import CellError, TableError, TextForm, read_delimited
 
 rng = np.random.default_rng(0)
 N = 40
@@ -58,14 +58,20 @@ def test_every_kind_has_its_default(table):
     }
 
 
-def test_every_column_counts_the_same_where_kinds_are_mixed(table):
+def test_numbers_are_standardized_and_categories_count_half_where_kinds_are_mixed(table):
     encoder = TableEncoder().fit(table)
     Z = encoder.transform(table)
     variances = Z.var(axis=0)
     names = encoder.get_feature_names_out()
-    for name in ("income", "age", "city", "member"):
-        own = [variance for each, variance in zip(names, variances, strict=True) if each.split("=")[0] == name]
-        assert sum(own) == pytest.approx(1.0), name
+    for name, variance in (("income", 1), ("age", 1), ("city", 1 / 4), ("member", 1 / 4)):
+        own = [each for label, each in zip(names, variances, strict=True) if label.split("=")[0] == name]
+        assert sum(own) == pytest.approx(variance), name
+
+
+def test_very_large_numbers_are_standardized_without_overflow():
+    frame = pd.DataFrame({"a": [1e300, -1e300, 3e299, 0.0] * 3, "b": ["x", "y", "x", "y"] * 3})
+    Z = TableEncoder().fit_transform(frame)
+    np.testing.assert_allclose(Z.std(axis=0)[0], 1.0)
 
 
 def test_a_table_of_numbers_keeps_its_values(table):
@@ -266,3 +272,24 @@ def test_words_are_kept_with_a_model(tmp_path):
     pipeline = make_pipeline(TableEncoder(kinds={"text": "text"}), adaam.PreparedMetric()).fit(table)
     adaam.save(pipeline, tmp_path / "m.adaam")
     np.testing.assert_allclose(adaam.load(tmp_path / "m.adaam").transform(table), pipeline.transform(table))
+
+
+def test_whatever_a_text_file_holds_is_read_or_refused_with_a_reason():
+    """Seeded noise of separators, quotes, signs and words: finite numbers under distinct names, or a TableError."""
+    noise = np.random.default_rng(0)
+    words = [*",;\t|\n\"'.-#019 e%_", "\r\n", "2020", "abc", "é", "NA", "\u00a0", "€", "true", "1.234,5", "2024-01-01"]
+    words += ["12:30", "\x00", "id", "inf", "1e999"]
+    n_read = 0
+    for _ in range(600):
+        width, sep = noise.integers(1, 5), noise.choice(list(",;\t|"))
+        cells = [["".join(noise.choice(words[5:], noise.integers(3))) for _ in range(width)] for _ in range(12)]
+        text = "\n".join(sep.join(row) for row in cells) if noise.random() < 0.7 else "".join(noise.choice(words, 60))
+        try:
+            frame = read_delimited(text.encode(), "noise.csv", TextForm())
+            encoder = TableEncoder().fit(frame)
+        except TableError:
+            continue
+        n_read += 1
+        assert len(set(frame.names)) == len(frame.names)
+        assert np.isfinite(encoder.transform(frame)).all()
+    assert n_read > 20

@@ -17,6 +17,9 @@ from adaam.tables.frame import CellError, Frame, TableError, frame_of, missing_c
 from adaam.tables.number_text import NumberSigns, parsed_numbers, table_signs
 from adaam.tables.treatment import Wish, treated
 
+# Standard deviation of a category beside 1 for a number, after the weight of one half in k-prototypes (Huang, 1998).
+CATEGORY_DEVIATION = 0.5
+
 
 class TableEncoder(TransformerMixin, BaseEstimator):
     r"""Turn a table with columns of every kind into numbers, by stated defaults.
@@ -59,8 +62,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Notes
     -----
     Where every column that takes part is a number, numbers keep their units, and what follows chooses their scale.
-    Where others join them, numbers are standardized, and the columns of a category or boolean are scaled to a total
-    variance of 1, so that each column of the table counts the same.
+    Where others join them, numbers are standardized, and the columns of a category or boolean are scaled to half the
+    standard deviation of a number, as k-prototypes weighs them: categories leave gaps between rows, and at full weight
+    the gaps alone make clusters.
 
     Rows to transform are matched to the plan by column names, in any order; columns that the plan does not use may be
     absent. A category that was not seen in fit is encoded as zeros, with a warning.
@@ -76,10 +80,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     age: used, imputed (number; 1 of 4 values missing, filled with the median 35)
     port: encoded (2 categories, one column each)
     >>> encoder.transform(table).round(2)
-    array([[-1.19,  0.  ,  1.63],
-           [-0.19,  1.63,  0.  ],
-           [-0.19,  0.  ,  1.63],
-           [ 1.58,  0.  ,  1.63]])
+    array([[-1.19,  0.  ,  0.82],
+           [-0.19,  0.82,  0.  ],
+           [-0.19,  0.  ,  0.82],
+           [ 1.58,  0.  ,  0.82]])
     >>> encoder.get_feature_names_out()
     array(['age', 'port=C', 'port=S'], dtype=object)
     """
@@ -294,7 +298,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if plain or not column.is_taken or column.terms:
             return column
         block = features(column, frame.column(column.name), self._na_values(), self.missing)
-        scale = float(np.sqrt(block.var(axis=0).sum())) or 1.0
+        largest = float(np.abs(block).max()) or 1.0
+        deviation = largest * float(np.sqrt((block / largest).var(axis=0).sum()))
+        discrete = bool(column.categories) or column.kind == "boolean"
+        scale = (deviation or 1.0) / (CATEGORY_DEVIATION if discrete else 1.0)
         center = 0.0 if column.categories else float(block.mean())
         return replace(column, center=center, scale=scale)
 
