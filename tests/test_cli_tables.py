@@ -62,6 +62,16 @@ def test_inspect_shows_all_columns_also_where_one_is_refused(folder, capsys):
     assert "d: used" in out
 
 
+def test_very_many_columns_are_told_by_kind(folder, capsys):
+    pixels = np.column_stack([np.tile(X, 12), np.zeros((60, 20))])
+    write_csv(folder / "t.csv", pixels, [f"pixel{j}" for j in range(68)])
+    assert adaam("inspect", "t.csv") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert lines[1] == "  pixel0, pixel1, ... pixel47: used (48 columns of kind number; the first: number)"
+    assert lines[2].startswith("  pixel48, pixel49, ... pixel67: left out (20 columns of kind constant")
+
+
 def test_inspect_of_arrays(folder, capsys):
     np.save("rows.npy", X)
     assert adaam("inspect", "rows.npy") == 0
@@ -135,6 +145,19 @@ def test_classes_may_be_words_and_may_be_unknown(folder, capsys):
     assert "accuracy 98.3%" in capsys.readouterr().err
     assert adaam("cluster", "t.csv", *ONE, "--truth", "color") == 1
     assert "--truth color: is neither a column of the table nor a file" in capsys.readouterr().err
+
+
+def test_rows_left_out_keep_the_others_in_their_place(folder, capsys):
+    write_csv(folder / "t.csv", X)
+    lines = (folder / "t.csv").read_text().splitlines()
+    lines[3] = "," + lines[3].split(",", 1)[1]
+    (folder / "t.csv").write_text("\n".join(lines))
+    np.save("truth.npy", Y)
+    assert adaam("cluster", "t.csv", *ONE, "--missing", "drop-rows", "--truth", "truth.npy") == 0
+    told = capsys.readouterr()
+    assert "rows with missing values are left out: 1 of 60" in told.err
+    assert "accuracy 100.0%" in told.err
+    assert [row[0] for row in rows_of(told.out)] == [str(i) for i in range(1, 61) if i != 3]
 
 
 def test_results_in_every_format(folder, capsys):

@@ -143,6 +143,16 @@ def test_signs_of_numbers_are_found(cells, values):
     np.testing.assert_allclose(Z[:, 0], values * 4)
 
 
+@pytest.mark.parametrize(
+    ("cells", "value"),
+    [(["1.234", "2.500", "3.125"], 1.234), (["1.234", "2.500", "750"], 1234), (["1,234", "2,500", "3,125"], 1.234)],
+)
+def test_what_semicolons_suggest_of_signs(cells, value):
+    text = "a;b\n" + "".join(f"{cell};{i * i}\n" for i, cell in enumerate(cells * 4))
+    frame = read_delimited(text.encode(), "t.csv", TextForm())
+    assert TableEncoder(columns=["a"]).fit_transform(frame)[0, 0] == value
+
+
 def test_signs_can_be_given():
     frame = pd.DataFrame({"a": ["1,234", "5,678", "9,012"] * 5, "b": ["1,5"] * 7 + ["2,5"] * 8})
     assert TableEncoder(columns=["a"]).fit_transform(frame)[0, 0] == 1.234, "as in the column beside it"
@@ -181,6 +191,8 @@ def test_a_cell_that_is_no_number_is_named_with_its_row_and_a_way_out():
         ("x", [f"2024-01-{1 + i % 28:02d} 10:00" for i in range(N)], "date"),
         ("x", [f"{1 + i % 28}.{1 + i % 12}.2024" for i in range(N)], "date"),
         ("x", ["1", "2", "3+", "0"] * 10, "category"),
+        ("x", ["007", "012", "100", "099"] * 10, "id"),
+        ("x", [str(1234567890123456789 + i) for i in range(N)], "id"),
         ("x", ["ja", "nein"] * 20, "boolean"),
         ("x", [True, False] * 20, "boolean"),
         ("label", ["a", "b"] * 20, "classes"),

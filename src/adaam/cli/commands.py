@@ -121,10 +121,12 @@ def in_memory(rows: Rows) -> Rows:
 
 
 def known_classes(rows: Rows, arguments: Namespace) -> Any:
-    """Return known classes from the table, from a file, or from the rows' own archive."""
-    if not arguments.truth or (rows.classes is not None and not Path(arguments.truth).exists()):
+    """Return known classes from the table or its archive, or from a file."""
+    if rows.classes is not None or not arguments.truth:
         return rows.classes
-    classes = read_classes(arguments.truth, arguments) if rows.classes is None else rows.classes
+    classes = read_classes(arguments.truth, arguments)
+    if rows.kept is not None and len(classes) == len(rows.kept):
+        classes = classes[rows.kept]
     if len(classes) != rows.n_rows:
         raise TableError(f"{arguments.truth}: holds {len(classes)} classes for {rows.n_rows} rows.")
     return classes

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from adaam._typing import IntVector
 from adaam.cli.outputs import STANDARD
 from adaam.estimators.stored_rows import is_large
-from adaam.rows import ArrayRows, RowSource, open_rows
+from adaam.rows import ArrayRows, RowsError, RowSource, open_rows
 from adaam.tables import (
     CellError,
     Column,
@@ -44,6 +44,7 @@ class Rows:
     classes: Any = None
     image_shape: tuple[int, int] | None = None
     report: tuple[str, ...] = ()
+    kept: Any = None  # which rows of the table these are, where some were left out
 
     @property
     def n_rows(self) -> int | None:
@@ -106,7 +107,7 @@ def read_rows(source: str, arguments: Namespace) -> Rows:
     """Read rows for a fit; rows too large to load stay a source."""
     array = array_rows(source)
     if array is not None:
-        return array
+        return replace(array, classes=None) if getattr(arguments, "truth", None) else array
     frame = open_frame(source, arguments)
     try:
         return table_rows(frame, arguments)
@@ -131,7 +132,10 @@ def array_rows(source: str) -> Rows | None:
     if ending == ".npz":
         return read_npz(path)
     if ending == ".parquet" and path.stat().st_size > 1 << 24:  # small ones may hold columns of every kind
-        opened = open_rows(source)
+        try:
+            opened = open_rows(source)
+        except RowsError:  # columns that are no numbers
+            return None
         return Rows(opened) if is_large(opened) else None
     return None
 
@@ -171,27 +175,27 @@ def table_rows(frame: Frame, arguments: Namespace) -> Rows:
     """Treat the columns of a table as the defaults and the options have it."""
     encoder, truth = encoder_for(frame, arguments)
     encoder.fit(frame)
-    report = list(frame.notes)
+    report, kept = list(frame.notes), None
     if arguments.missing == "drop-rows":
-        incomplete = encoder.incomplete_rows(frame)
-        if incomplete.any():
-            frame = frame.take(~incomplete)
-            report.append(f"{incomplete.sum()} rows with missing values are left out; {frame.n_rows} are left")
-            encoder.fit(frame)
+        kept = ~encoder.incomplete_rows(frame)
+        report.append(f"rows with missing values are left out: {(~kept).sum()} of {len(kept)}")
+        frame = frame.take(kept)
+        encoder.fit(frame)
     report += column_lines(encoder.columns_)
     id_name, ids = row_names(encoder.columns_, frame)
     if ids is not None:
         report.append(f"rows are named by {id_name} in the output (--id NAME takes another column)")
-    X = encoder.transform(frame)
+    elif kept is not None:
+        ids = np.flatnonzero(kept) + 1
     return Rows(
-        X,
-        [str(name) for name in encoder.get_feature_names_out()],
-        None if encoder.is_identity else encoder,
-        id_name,
-        ids if ids is not None or arguments.missing != "drop-rows" else frame.lines,
-        None if truth is None else frame.column(truth),
-        None,
-        tuple(report),
+        encoder.transform(frame),
+        names=[str(name) for name in encoder.get_feature_names_out()],
+        encoder=None if encoder.is_identity else encoder,
+        id_name=id_name,
+        ids=ids,
+        classes=None if truth is None else frame.column(truth),
+        report=tuple(report),
+        kept=kept,
     )
 
 
@@ -238,12 +242,22 @@ def row_names(columns: tuple[Column, ...], frame: Frame) -> tuple[str, Any]:
 
 
 def column_lines(columns: tuple[Column, ...]) -> list[str]:
-    """Tell what is done with each column; of very many, those that are simply used in one line."""
-    plain = [column for column in columns if column.treatment == "used" and not column.n_missing]
-    if len(columns) <= MANY_COLUMNS or len(plain) < 3:
-        return [f"  {column}" for column in columns]
-    names = f"{plain[0].name}, {plain[1].name}, ... {plain[-1].name}"
-    return [f"  {names}: used ({len(plain)} columns of numbers)", *(f"  {c}" for c in columns if c not in plain)]
+    """Tell what is done with each column; of very many, those of one kind and treatment in one line."""
+    groups: dict[Any, list[Column]] = {}
+    for column in columns:
+        alone = len(columns) <= MANY_COLUMNS or column.treatment == "refused"
+        key = column.name if alone else (column.kind, column.treatment, column.n_missing > 0)
+        groups.setdefault(key, []).append(column)
+    lines = []
+    for group in groups.values():
+        if len(group) <= 3:
+            lines += [f"  {column}" for column in group]
+            continue
+        first, second, last = group[0], group[1], group[-1]
+        gaps = " with missing values" if first.n_missing else ""
+        told = f"{first.treatment} ({len(group)} columns of kind {first.kind}{gaps}; the first: {first.reason})"
+        lines.append(f"  {first.name}, {second.name}, ... {last.name}: {told}")
+    return lines
 
 
 def new_rows(source: str, model: Any, arguments: Namespace) -> Rows:
@@ -276,8 +290,8 @@ def read_classes(truth: str, arguments: Namespace) -> Any:
     path = Path(truth)
     if not path.exists():
         raise TableError(f"--truth {truth}: is neither a column of the table nor a file.")
-    if path.suffix.lower() == ".npy":
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    if path.suffix.lower() in (".npy", ".npz"):
+        values = read_npz(path).X if path.suffix.lower() == ".npz" else np.load(path, mmap_mode="r", allow_pickle=False)
         values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
         if values.ndim != 1:
             raise TableError(f"{truth}: has shape {values.shape}; classes must be one column.")

@@ -27,7 +27,9 @@ ID_NAME = re.compile(
 ROW_NAME = re.compile(
     r"(?i)(?:.*[_\W])?(?:index|idx|key|nr|no|num|number|code|ref|row|rownames?|row[_ ]names?|unnamed.*|column_1)\.?"
 )
-CLASS_NAME = re.compile(r"(?i)class|classes|label|labels|target|truth|ground[_ ]?truth|species|cluster")
+CLASS_NAME = re.compile(
+    r"(?i)class|classes|label|labels|target|truth|ground[_ ]?truth|species|variety|outcome|diagnosis|survived|cluster"
+)
 TIME_NAME = re.compile(r"(?i)(?:.*[_\W])?(?:timestamp|time|ts|epoch|unixtime|unix)")
 
 
@@ -117,10 +119,19 @@ def content_of(name: str, cells: Cells, signs: NumberSigns, na_values: tuple[str
     if cells.dtype.kind == "b":
         return Content("boolean", "true as 1, false as 0", absent, cells.astype(np.float64))
     numbers, bad = parsed_numbers(cells, signs, absent)
+    if not bad and cells.dtype.kind == "O" and (code := _why_code(present)):
+        return Content("id", code, absent, numbers)
     if not bad:
         return _number_content(name, numbers, absent, most)
     told = None if cells.dtype.kind != "O" else _text_content(name, cells, absent, bad, most)
     return told or Content("mixed", "numbers and other things", absent, numbers, tuple(bad))
+
+
+def _why_code(texts: Cells) -> str:
+    """Tell why digits are a code rather than a number, or return nothing."""
+    if any(re.fullmatch(r"\s*0\d+\s*", text) for text in texts):
+        return "digits with leading zeros"
+    return "numbers of 16 digits and more" if any(re.fullmatch(r"\s*\d{16,}\s*", text) for text in texts) else ""
 
 
 def _number_content(name: str, numbers: FloatVector, absent: npt.NDArray[np.bool_], most: int) -> Content:

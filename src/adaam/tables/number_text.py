@@ -45,6 +45,7 @@ class Evidence:
     group_comma: int = 0
     group_space: int = 0
     group_apostrophe: int = 0
+    no_sign: int = 0
 
 
 def evidence_of(cells: Iterable[str]) -> Evidence:
@@ -71,14 +72,16 @@ def evidence_of(cells: Iterable[str]) -> Evidence:
             grouped = GROUPED.fullmatch(text)
             open_case = grouped and grouped[1] in ".," and not re.match(r"[+-]?0", text)
             counts[f"{'either' if open_case else 'decimal'}_{name}"] += 1
+        elif text.strip("+-").isdigit():
+            counts["no_sign"] += 1
     return Evidence(**counts)
 
 
 def table_signs(frame: Frame, decimal: str | None = None, thousands: str | None = None) -> list[NumberSigns]:
     """Return the signs of each column of a table, as given or as its cells tell."""
     found = [evidence_of(_sampled_texts(cells)) for cells in frame.columns]
-    usual = decimal or table_decimal(found) or frame.decimal
-    signs = [column_signs(each, usual) for each in found]
+    usual = decimal or table_decimal(found)
+    signs = [column_signs(each, usual, frame.decimal) for each in found]
     if decimal is not None:
         check_word("decimal", decimal, (".", ","))
         signs = [NumberSigns(decimal, "" if each.thousands == decimal else each.thousands) for each in signs]
@@ -107,17 +110,22 @@ def table_decimal(found: Iterable[Evidence]) -> str | None:
     return max(votes, key=lambda sign: votes[sign])
 
 
-def column_signs(found: Evidence, usual: str | None) -> NumberSigns:
-    """Return the signs of a column; what its own cells leave open is read as the table's usual decimal sign has it."""
+def column_signs(found: Evidence, usual: str | None, suggested: str | None) -> NumberSigns:
+    """Return the signs of a column.
+
+    What its own cells leave open is read as the table's usual decimal sign has it, then as the form of the file
+    suggests. Of that alone, points are taken for thousands only where some cells have none: 1.234 in every cell is
+    rather a number of three decimals.
+    """
     comma = found.decimal_comma + found.group_point
     point = found.decimal_point + found.group_comma
-    if comma == point == 0:
-        if found.either_comma:
-            decimal = "," if usual == "," else "."
-        else:
-            decimal = "," if usual == "," and found.either_point else "."
-    else:
+    if comma or point:
         decimal = "," if comma > point else "."
+    elif found.either_comma:
+        decimal = "," if (usual or suggested) == "," else "."
+    else:
+        grouped = usual == "," or (usual is None and suggested == "," and found.no_sign)
+        decimal = "," if found.either_point and grouped else "."
     if found.group_space or found.group_apostrophe:
         return NumberSigns(decimal, " " if found.group_space >= found.group_apostrophe else "'")
     if decimal == ",":
