@@ -102,8 +102,11 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
 
 
 def _plain_numbers(text: str, sep: str, label: str, form: TextForm) -> Frame | None:
-    """Read a table of nothing but plain numbers at once, or return None where it is anything else."""
-    if sep not in SEPARATORS or form.comment or form.skip or form.header is False:
+    """Read a table of nothing but plain numbers at once, or return None where it is anything else.
+
+    With semicolons, 1.234 may be more than a thousand; that is looked into elsewhere.
+    """
+    if sep not in SEPARATORS or sep == ";" or form.comment or form.skip or form.header is False:
         return None
     names, *below = islice(_parsed(text, sep), 4)
     whole = bool(below) and all(
