@@ -244,6 +244,17 @@ def tables() -> list[Awkward]:
         fails=True,
         told=("column 'a' holds numbers, but 'Total' in row 61 (line 62)", "--drop a"),
     )
+    add("empty_rows.csv", plain() + b",,,\n,,,\n", told=("60 rows", "empty rows at the end are left out: 2"))
+    gone = [*cells[:30], ["", "", "", ""], *cells[31:]]
+    add("empty_row.csv", text(gone, list("abcd")), told=("60 rows", "1 of 60 values missing"), finds_groups=False)
+    add(
+        "one_column.txt",
+        text([[row[0]] for row in cells[:20]] + [[""]] + [[row[0]] for row in cells[21:]], ["a"]),
+        told=("60 rows, 1 column", "1 of 60 values missing"),
+        finds_groups=False,
+    )
+    add("name_lost.csv", text(cells, ["a", "b", "c"]), fails=True, told=("names 3 columns, but rows have 4 cells",))
+    add("years.xlsx", excel([[2018, 2019, 2020, 2021], *X.tolist()]), told=("2018: used", "60 rows"))
     add("crlf_blank.csv", plain(end="\r\n") + b"\r\n\r\n", told=("60 rows",))
     add("spaces.txt", text(cells, list("abcd"), "   "), told=("separated by blanks",))
     add("bars.txt", plain(sep="|"), told=("separated by bars",))

@@ -207,7 +207,7 @@ def test_kinds_are_recognised(name, cells, kind):
 
 
 def test_missing_values_can_be_refused_or_their_columns_left_out(table):
-    with pytest.raises(TableError, match="8 of 40 values missing, the first in row 1"):
+    with pytest.raises(TableError, match="column 'age': 8 of 40 values missing, the first in row 1"):
         TableEncoder(missing="error").fit(table)
     assert treatments(TableEncoder(missing="drop").fit(table))["age"] == ("number", "left out")
     complete = TableEncoder(missing="error", columns=["income"]).fit(table)

@@ -106,6 +106,7 @@ class Content:
     numbers: FloatVector | None = None  # NaN where missing; None where the cells are no numbers
     bad: tuple[int, ...] = ()  # places of the cells that are no numbers in a column of numbers
     form: str = ""
+    n_distinct: int = 0  # values of text
 
 
 def content_of(name: str, cells: Cells, signs: NumberSigns, na_values: tuple[str, ...], most: int) -> Content:
@@ -209,13 +210,13 @@ def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: l
         return Content("constant", f"always {present[0]!r}"[:60], absent)
     if n_distinct <= most and (n_distinct <= n / 2 or n_distinct < n < 10):
         kind = "classes" if CLASS_NAME.fullmatch(name) else "category"
-        return Content(kind, f"{n_distinct} categories", absent)
+        return Content(kind, f"{n_distinct} categories", absent, n_distinct=n_distinct)
     n_words = sum(len(text.split()) for text in present) / n
     if n_words >= 3:
         return Content("text", f"free text, {n_words:.0f} words on average", absent)
     if n_distinct >= 0.95 * n:
         return Content("id", f"{n_distinct} values for {n} rows", absent)
-    return Content("category", f"{n_distinct} categories", absent)
+    return Content("category", f"{n_distinct} categories", absent, n_distinct=n_distinct)
 
 
 def _are_whole(values: FloatVector) -> bool:

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from adaam.tables.frame import Cells, Frame, TableError, arranged, missing_cells, printable
+from adaam.tables.frame import Cells, Frame, TableError, arranged, counted, missing_cells, printable
 
 SEPARATORS = ("\t", ";", "|", ",")
 SAMPLED_ROWS = 100
-CELL_LIMIT = 1 << 20  # characters; more is a quote that was never closed
 
 NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,' ]\d{3})*(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?\s*[%€$£]?")
 SIGN_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks", "": "nothing"}
@@ -77,17 +76,23 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
     if sep is None and (given := re.match(r"sep=(.)\r?\n", text)):  # a line that Excel understands
         sep, text, first_line = given[1], text[given.end() :], first_line + 1
     if sep is None:
-        sep = found_separator(text, ("\t", *SEPARATORS[1:]) if label.endswith(".tsv") else SEPARATORS)
+        sep = found_separator(text)
+    elif len(sep) != 1:
+        raise TableError(f"{label}: --sep {sep!r} is not one sign, such as ',' or ';' or '\\t'.")
     plain = _plain_numbers(text, sep, label, form)
     if plain is not None:
         return plain
     rows, lines = _rows(text, sep, label, first_line, form.comment)
-    if not rows:
+    n_empty = _empty_at_end(rows)
+    if n_empty == len(rows):
         raise TableError(f"{label}: is empty.")
-    header = _has_header(rows, expected) if form.header is None else form.header
+    if n_empty:
+        rows, lines = rows[:-n_empty], lines[:-n_empty]
+        notes.append(f"empty rows at the end are left out: {n_empty}")
+    header = has_header(rows, expected) if form.header is None else form.header
     names, rows, lines, more = _named(rows, lines, header, label, sep)
     notes += more
-    if header and form.header is None and all(NUMBER.fullmatch(name.strip()) for name in names if name.strip()):
+    if header and form.header is None and sum(map(_is_number, names)) > 1:
         notes.append("the first row is taken for column names; if it is data, add --header no")
     if not rows:
         raise TableError(f"{label}: holds column names, but no rows below them.")
@@ -154,10 +159,10 @@ def decoded_text(data: bytes, label: str, encoding: str | None) -> tuple[str, li
         ]
 
 
-def found_separator(text: str, candidates: tuple[str, ...]) -> str:
+def found_separator(text: str) -> str:
     """Return the sign that parts the first lines into the same number of cells, or "" where there is one column."""
     best, most = "", 1
-    for sep in candidates:
+    for sep in SEPARATORS:
         counts = [len(row) for row in islice(_parsed(text, sep), SAMPLED_ROWS) if row]
         usual = max(set(counts), key=counts.count) if counts else 0
         agree = counts.count(usual) / max(1, len(counts))
@@ -175,8 +180,8 @@ def found_separator(text: str, candidates: tuple[str, ...]) -> str:
 
 def _body(text: str, form: TextForm) -> tuple[str, int]:
     """Return the text below the lines to skip, and the number of its first line."""
-    lines = text.splitlines(keepends=True)
-    return ("".join(lines[form.skip :]), form.skip + 1) if form.skip else (text, 1)
+    parts = text.split("\n", form.skip)
+    return (parts[-1] if len(parts) > form.skip else "", form.skip + 1)
 
 
 def _parsed(text: str, sep: str) -> Any:
@@ -186,11 +191,10 @@ def _parsed(text: str, sep: str) -> Any:
 
 
 def _rows(text: str, sep: str, label: str, first_line: int, comment: str) -> tuple[list[list[str]], list[int]]:
-    """Return the rows and the line that each begins on; empty lines and comments are no rows."""
+    """Return the rows and the line that each begins on; comments are no rows, nor empty lines but in one column."""
     rows: list[list[str]] = []
     lines: list[int] = []
     line = first_line
-    csv.field_size_limit(CELL_LIMIT)
     reader = _parsed(text, sep)
     while True:
         try:
@@ -201,10 +205,17 @@ def _rows(text: str, sep: str, label: str, first_line: int, comment: str) -> tup
             ) from error
         if row is None:
             return rows, lines
-        if row and any(cell.strip() for cell in row) and not (comment and row[0].startswith(comment)):
-            rows.append(row)
+        blank = not row or (len(row) == 1 and not row[0].strip())
+        if (not blank or not sep) and not (comment and row and row[0].startswith(comment)):
+            rows.append(row or [""])
             lines.append(line)
         line = first_line + (reader.line_num if sep != " " else line - first_line + 1)
+
+
+def _empty_at_end(rows: list[list[str]]) -> int:
+    """Return the number of last rows without a value: what an export leaves below a table."""
+    filled = (i for i, row in enumerate(reversed(rows)) if any(cell.strip() for cell in row))
+    return next(filled, len(rows))
 
 
 def _named(
@@ -220,7 +231,7 @@ def _named(
         names[0] = re.sub(r"^#\s*", "", names[0])
         if len(names) == width - 1 and all(len(row) < width or not row[-1].strip() for row in data):
             names.append("")  # rows end in a separator
-        elif len(names) == width - 1 and len({row[0] for row in data}) == len(data):
+        elif len(names) == width - 1 and _are_row_names([row[0].strip() for row in data]):
             names.insert(0, "row_names")
             notes.append("the header names one column fewer than rows have, so the first column is taken for row names")
         elif len(names) == width + 1 and not names[-1].strip():
@@ -243,12 +254,31 @@ def _named(
     return names or [f"x{j}" for j in range(width)], data, data_lines, notes
 
 
+def _are_row_names(cells: list[str]) -> bool:
+    """Whether a first column without a name holds names, as R writes them: all distinct, words or 1, 2, 3, ..."""
+    counted = cells == [str(i) for i in range(1, len(cells) + 1)]
+    return counted or (len(set(cells)) == len(cells) and not any(map(_is_number, cells)))
+
+
 def _sep_hint(sep: str) -> str:
     return f", or name the separator with --sep (found: {SIGN_NAMES.get(sep, sep)})"
 
 
-def _has_header(rows: list[list[str]], expected: tuple[str, ...]) -> bool:
-    """Whether the first row names the columns."""
+def has_header(rows: list[list[str]], expected: tuple[str, ...]) -> bool:
+    """Whether the first row names the columns.
+
+    Parameters
+    ----------
+    rows : list of list of str
+        The rows, of which some hundred are looked at.
+    expected : tuple of str
+        Names that a header is known to hold, if it is one.
+
+    Returns
+    -------
+    bool
+        True where words stand over numbers, years or positions over other numbers, or distinct words over words.
+    """
     first, rest = rows[0], rows[1 : SAMPLED_ROWS + 1]
     if not rest:
         return not all(_is_number(cell) or not cell.strip() for cell in first)
@@ -314,4 +344,9 @@ def _is_missing(cell: str) -> bool:
 
 def _form_told(n_rows: int, n_columns: int, sep: str, header: bool) -> str:
     parted = f"separated by {SIGN_NAMES.get(sep, repr(sep))}, " if sep else ""
-    return f"{n_rows} rows, {n_columns} columns, {parted}{'with' if header else 'without'} a header"
+    return f"{size_told(n_rows, n_columns)}, {parted}{'with' if header else 'without'} a header"
+
+
+def size_told(n_rows: int, n_columns: int) -> str:
+    """Tell the size of a table."""
+    return f"{counted(n_rows, 'row')}, {counted(n_columns, 'column')}"

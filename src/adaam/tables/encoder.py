@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -109,7 +109,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.thousands = thousands
         self.max_categories = max_categories
 
-    def fit(self, X: Any, y: Any = None) -> "TableEncoder":
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Recognise the columns and decide what is done with each.
 
         Parameters
@@ -169,11 +169,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if name in dropped:
                 found.append(Column(name, "dropped", "left out", "as asked"))
             elif not asked_for:
-                why = (
-                    "not among the columns asked for"
-                    if listed is not None
-                    else f"the words of {texts[0]} are asked for"
-                )
+                why = "not among the columns asked for" if listed else f"the words of {texts[0]} are asked for"
                 found.append(Column(name, content.kind, "left out", why))
             else:
                 wish = Wish(kinds.get(name), listed is not None and name in listed, self.missing, most)
@@ -284,9 +280,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                     f"the table has 0 rows (shape=(0, {len(frame.names)})) while a minimum of 1 is required."
                 )
             validate_data(self, kept, reset=reset, skip_check_array=True)
-        if not named and not reset and hasattr(self, "feature_names_in_"):
-            names = tuple(str(name) for name in self.feature_names_in_)
-            return replace(frame, names=names)
+        if not named and not reset:
+            return replace(frame, names=tuple(column.name for column in self.columns_))
         return frame
 
     def _na_values(self) -> tuple[str, ...]:

@@ -126,6 +126,11 @@ def missing_cells(cells: Cells, na_values: Iterable[str] = ()) -> npt.NDArray[np
     return np.array(marked, dtype=bool)
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def printable(text: str) -> str:
     """Return a text without control characters, which a terminal would obey."""
     if text.isprintable():

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from adaam.tables.delimited import TextForm, read_delimited
-from adaam.tables.frame import Frame, TableError, arranged, cells_of, frame_of
+from adaam.tables.delimited import SAMPLED_ROWS, TextForm, has_header, read_delimited, size_told
+from adaam.tables.frame import Frame, TableError, arranged, cells_of, counted, frame_of
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", ".xlsx", ".xlsm", ".jsonl", ".ndjson")
@@ -49,7 +49,7 @@ def read_frame(
     if ending == ".parquet":
         return _read_parquet(path)
     if ending in (".xlsx", ".xlsm"):
-        return _read_excel(path, form, sheet)
+        return _read_excel(path, form, sheet, expected)
     if ending in (".xls", ".ods"):
         raise TableError(f"{path}: {ending} files are not read. Save the table as .xlsx or .csv.")
     raise TableError(f"{path}: ending {ending!r} is not known; use one of {', '.join(ENDINGS)}, .npy, .npz.")
@@ -78,7 +78,7 @@ def _read_json_lines(path: Path) -> Frame:
         cells = np.empty(len(records), dtype=object)
         cells[:] = [_flat(record.get(name)) for record in records]
         columns.append(cells_of(cells))
-    note = f"{path}: {len(records)} rows, {len(names)} columns"
+    note = f"{path}: {size_told(len(records), len(names))}"
     return arranged(names, columns, lines=np.array(lines), notes=[note])
 
 
@@ -97,11 +97,11 @@ def _read_parquet(path: Path) -> Frame:
     except Exception as error:  # pyarrow's errors share no base with ValueError
         raise TableError(f"{path}: cannot be read as .parquet: {error}") from error
     frame = frame_of(table)
-    note = f"{path}: {frame.n_rows} rows, {len(frame.names)} columns"
+    note = f"{path}: {size_told(frame.n_rows, len(frame.names))}"
     return Frame(frame.names, frame.columns, notes=(note, *frame.notes))
 
 
-def _read_excel(path: Path, form: TextForm, sheet: str | None) -> Frame:
+def _read_excel(path: Path, form: TextForm, sheet: str | None, expected: tuple[str, ...]) -> Frame:
     try:
         import openpyxl
     except ImportError as error:
@@ -126,11 +126,11 @@ def _read_excel(path: Path, form: TextForm, sheet: str | None) -> Frame:
     width = max(sum(map(_is_filled, row)) for _, row in kept)
     start = next(i for i, (_, row) in enumerate(kept) if sum(map(_is_filled, row)) > min(1, width - 1))
     if start:
-        notes.append(f"{start} {'line' if start == 1 else 'lines'} above the table left out")
+        notes.append(f"{counted(start, 'line')} above the table left out")
     kept = kept[start:]
-    # A header is a first row of text alone; numbers as names, such as years, are taken where a text stands beside them.
     first = kept[0][1]
-    header = form.header if form.header is not None else any(isinstance(cell, str) for cell in first)
+    sampled = [["" if cell is None else str(cell) for cell in row] for _, row in kept[:SAMPLED_ROWS]]
+    header = has_header(sampled, expected) if form.header is None else form.header
     body = kept[1:] if header else kept
     if not body:
         raise TableError(f"{path}: sheet {name!r} holds column names, but no rows below them.")
@@ -141,7 +141,8 @@ def _read_excel(path: Path, form: TextForm, sheet: str | None) -> Frame:
         cells = np.empty(len(body), dtype=object)
         cells[:] = [row[j] for _, row in body]
         columns.append(cells_of(cells))
-    note = f"{path}: sheet {name!r}, {len(body)} rows, {len(names)} columns, {'with' if header else 'without'} a header"
+    size = size_told(len(body), len(names))
+    note = f"{path}: sheet {name!r}, {size}, {'with' if header else 'without'} a header"
     return arranged(names, columns, lines=np.array([i for i, _ in body]), notes=[note, *notes])
 
 

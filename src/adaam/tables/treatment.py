@@ -47,9 +47,12 @@ def treated(name: str, cells: Cells, found: Content, signs: NumberSigns, wish: W
     if column.n_missing and wish.missing != "impute":
         if wish.missing == "error":
             row = int(np.argmax(found.absent)) + 1
-            told = f"{_missing(column, found)}, the first in row {row}; impute them or drop the rows or the column"
+            told = (
+                f"column {name!r}: {_missing(column, found)}, the first in row {row}; leave it out with --drop {name}, "
+                "or choose another way with --missing"
+            )
             return replace(column, treatment="refused", reason=told)
-        return replace(column, reason=f"{_missing(column, found)}")
+        return replace(column, reason=_missing(column, found))
     if share > MOST_MISSING and not wish.listed and wish.kind is None:
         told = f"{_missing(column, found)}, more than half; name it in columns (--columns) to use it"
         return replace(column, reason=told)
@@ -58,11 +61,10 @@ def treated(name: str, cells: Cells, found: Content, signs: NumberSigns, wish: W
 
 def _kind_to_take(found: Content, wish: Wish) -> str | None:
     """Return the kind under which a column takes part by default, or None."""
-    if found.kind in ("number", "boolean", "mixed"):
-        return found.kind if found.kind != "mixed" else None
+    if found.kind in ("number", "boolean"):
+        return found.kind
     if found.kind == "category":
-        n_categories = int(found.detail.split()[0])
-        return "category" if wish.listed or n_categories <= wish.max_categories else None
+        return "category" if wish.listed or found.n_distinct <= wish.max_categories else None
     if not wish.listed:
         return None
     if found.kind in ("id", "classes"):
@@ -111,8 +113,7 @@ def _quoted(text: str) -> str:
 
 
 def _missing(column: Column, found: Content) -> str:
-    n = len(found.absent)
-    return f"{column.n_missing} of {n} values missing"
+    return f"{column.n_missing} of {len(found.absent)} values missing"
 
 
 def _number(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
@@ -138,16 +139,11 @@ def _date(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
 def _filled(column: Column, values: Any, found: Content, told: str) -> Column:
     """A column of numbers, with its median for what is missing."""
     fill = float(SimpleImputer(strategy="median").fit(values[:, None]).statistics_[0])
-    if str(column.signs) and cells_are_text(column):
+    if str(column.signs):
         told += f", {column.signs}"
     if column.n_missing:
         told += f"; {_missing(column, found)}, filled with the median {fill:g}"
     return replace(column, treatment="used", reason=told, fill=fill)
-
-
-def cells_are_text(column: Column) -> bool:
-    """Whether signs matter: only numbers written as text have any."""
-    return column.decimal != "." or bool(column.thousands)
 
 
 def _boolean(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
@@ -195,7 +191,7 @@ def _text(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
 
 def category_texts(cells: Cells) -> list[str]:
     """Return cells as names of categories; whole numbers are written without a point."""
-    if cells.dtype.kind == "O":
+    if cells.dtype.kind in "OM":
         return [str(cell).strip() for cell in cells]
     return [f"{value:.0f}" if value == round(value) else f"{value:g}" for value in cells.astype(np.float64)]
 
