@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from adaam.cli import main
+from adaam.cli.outputs import check_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 
@@ -117,3 +118,23 @@ def test_a_folder_without_permission_is_told_before_the_work(mine, capsys):
 
 def test_devices_are_no_files_to_protect(mine, capsys):
     assert adaam("fit", "mine.csv", "--clusters", "3", "--dry-run", "-o", "/dev/null") == 0
+
+
+def test_results_go_to_a_folder_of_their_own(mine, capsys):
+    """A folder that the command made is written to again; one of somebody else's needs --force."""
+    plan = mine.parent / "plan.toml"
+    plan.write_text("rounds = 1\n[experiments.accuracy]\ndatasets = ['digits']\nmethods = ['pca']\n")
+    foreign = mine.parent / "thesis"
+    foreign.mkdir()
+    (foreign / "table1.csv").write_text("a day of someone's work\n")
+    assert adaam("reproduce", "--plan", plan, "--out", foreign) == 1
+    assert "holds files that this command did not make" in capsys.readouterr().err
+    assert sorted(path.name for path in foreign.iterdir()) == ["table1.csv"]
+    (mine.parent / "own").mkdir()
+    (mine.parent / "own" / "records.jsonl").touch()
+    (mine.parent / "file").touch()
+    assert adaam("reproduce", "--plan", plan, "--out", "file") == 1
+    assert "is a file" in capsys.readouterr().err
+    check_folder(mine.parent / "own", ("records.jsonl",), force=False)
+    check_folder(mine.parent / "new", ("records.jsonl",), force=False)
+    check_folder(foreign, ("records.jsonl",), force=True)

@@ -42,6 +42,33 @@ def check_outputs(inputs: Sequence[str | None], outputs: Sequence[str | None], *
             raise OutputError(f"{target}: exists already. Choose another name, or add --force to replace it.")
 
 
+def check_folder(folder: Path, made: Sequence[str], *, force: bool) -> None:
+    """Refuse a folder that holds something, unless the command made it itself.
+
+    Parameters
+    ----------
+    folder : Path
+        Where a command is about to write files.
+    made : sequence of str
+        Names of which a folder that the command made holds at least one.
+    force : bool
+        Whether files in a folder of somebody else's may be replaced.
+
+    Raises
+    ------
+    OutputError
+        With the folder, the reason and the way out.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder}: is a file; results are written to a folder. Choose another name.")
+    if force or not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not any((folder / name).exists() for name in made):
+        raise OutputError(
+            f"{folder}: holds files that this command did not make. Choose a new folder, or add --force to write there."
+        )
+
+
 def _check_apart(target: str, source: str) -> None:
     if _same(target, source):
         raise OutputError(
