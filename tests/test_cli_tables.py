@@ -4,6 +4,7 @@ import csv
 import io
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from sklearn.datasets import make_blobs
 
 import adaam as library
 from adaam.cli import main
+from adaam.cli.results import fitted_columns, predicted_columns
+from adaam.cli.tables import Rows
+from adaam.tables import TableError
 from awkward_tables import titanic
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
@@ -250,6 +254,9 @@ import sys
 for name in ("pandas", "polars", "pyarrow", "pyarrow.parquet", "openpyxl"):
     sys.modules[name] = None
 from adaam.cli import main
+from adaam.cli.results import fitted_columns, predicted_columns
+from adaam.cli.tables import Rows
+from adaam.tables import TableError
 assert main(["inspect", "titanic.csv"]) == 0
 for name in ("t.xlsx", "t.parquet"):
     assert main(["inspect", name]) == 1
@@ -257,3 +264,34 @@ for name in ("t.xlsx", "t.parquet"):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("pip install 'adaam[tables]'") == 2
+
+
+class Layered:
+    """A model that tells strength, outlier scores and layers."""
+
+    labels_ = np.array([0, 1, -1])
+    probabilities_ = np.array([1.0, 0.5, 0.0])
+    outlier_scores_ = np.array([0.0, 0.25, 1.0])
+    cluster_layers_ = (SimpleNamespace(labels=np.array([0, 0, -1])), SimpleNamespace(labels=np.array([0, 1, -1])))
+
+    def predict(self, X, layer=None):
+        return self.labels_ if layer is None else self.cluster_layers_[layer].labels
+
+    def predict_proba(self, X):
+        return np.column_stack([self.probabilities_, 1 - self.probabilities_])
+
+    def outlier_scores(self, X):
+        return self.outlier_scores_
+
+
+def test_results_carry_strength_outlier_score_and_layers():
+    rows = Rows(np.zeros((3, 2)), id_name="cluster", ids=np.array(["x", "y", "z"]))
+    fitted = fitted_columns(rows, Layered(), layers=True)
+    assert list(fitted) == ["cluster_of_row", "cluster", "strength", "outlier_score", "layer_1", "layer_2"]
+    assert fitted["layer_1"].tolist() == [0, 0, -1]
+    predicted = predicted_columns(rows, Layered(), rows.X, layers=True)
+    assert list(predicted) == list(fitted)
+    assert predicted["strength"].tolist() == [1.0, 0.5, 1.0]
+    assert list(fitted_columns(rows, Layered(), layers=False))[-1] == "outlier_score"
+    with pytest.raises(TableError, match="has no layers"):
+        fitted_columns(rows, SimpleNamespace(labels_=np.zeros(3)), layers=True)

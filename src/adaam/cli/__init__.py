@@ -102,6 +102,10 @@ def build_parser() -> ArgumentParser:
     command.add_argument("-o", "--output", metavar="FILE", default="-", help="mapped rows (default: CSV on stdout)")
     add_reading_options(command)
 
+    for name in ("cluster", "predict"):
+        subparsers.choices[name].add_argument(
+            "--layers", action="store_true", help="also the cluster in each layer, coarsest first"
+        )
     for name in ("cluster", "predict", "fit", "transform"):
         subparsers.choices[name].add_argument("--force", action="store_true", help="replace outputs that exist already")
 

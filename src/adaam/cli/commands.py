@@ -11,7 +11,7 @@ import numpy as np
 
 from adaam._typing import FloatMatrix
 from adaam.cli.outputs import STANDARD, check_outputs
-from adaam.cli.results import check_ending, cluster_columns, write_columns
+from adaam.cli.results import check_ending, fitted_columns, predicted_columns, write_columns
 from adaam.cli.tables import (
     Rows,
     array_rows,
@@ -81,7 +81,8 @@ def cluster(arguments: Namespace) -> None:
     say(f"{len(labels)} rows in {model.n_clusters_} clusters of {sizes}")
     if classes is not None:
         say(scores(classes, labels))
-    outputs: Outputs = {output: lambda: write_columns(output, cluster_columns(rows, labels))}
+    columns = fitted_columns(rows, model, layers=arguments.layers)
+    outputs: Outputs = {output: lambda: write_columns(output, columns)}
     if arguments.model:
         outputs[arguments.model] = lambda: save(rows.kept_model(model), arguments.model)
     if arguments.plot:
@@ -197,10 +198,10 @@ def predict(arguments: Namespace) -> None:
     with warnings.catch_warnings():
         # Columns were matched by name, or the file names none.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        labels = model.predict(matched(rows.X, model))
-    write_columns(output, cluster_columns(rows, labels))
+        columns = predicted_columns(rows, model, matched(rows.X, model), layers=arguments.layers)
+    write_columns(output, columns)
     if output != STANDARD:
-        say(f"{len(labels)} rows; wrote {output}")
+        say(f"{len(columns['cluster'])} rows; wrote {output}")
 
 
 def transform(arguments: Namespace) -> None:

@@ -18,9 +18,42 @@ ENDINGS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
 Columns = dict[str, Any]  # names and arrays of equal length
 
 
-def cluster_columns(rows: Rows, labels: Any) -> Columns:
-    """Return what is told of each row: its name, its cluster."""
-    return {rows.id_name: row_ids(rows, len(labels)), "cluster": np.asarray(labels)}
+def fitted_columns(rows: Rows, model: Any, *, layers: bool) -> Columns:
+    """Return what a fit tells of each row: its name, cluster, strength, outlier score and, if asked for, layers."""
+    told = {
+        "cluster": model.labels_,
+        "strength": getattr(model, "probabilities_", None),
+        "outlier_score": getattr(model, "outlier_scores_", None),
+    }
+    if layers:
+        told |= {f"layer_{i}": layer.labels for i, layer in enumerate(_layers(model), start=1)}
+    return _named(rows, told)
+
+
+def predicted_columns(rows: Rows, model: Any, X: Any, *, layers: bool) -> Columns:
+    """Return the same of new rows, as far as the model can tell it."""
+    told = {
+        "cluster": model.predict(X),
+        "strength": model.predict_proba(X).max(axis=1) if hasattr(model, "predict_proba") else None,
+        "outlier_score": model.outlier_scores(X) if hasattr(model, "outlier_scores") else None,
+    }
+    if layers:
+        told |= {f"layer_{i + 1}": model.predict(X, layer=i) for i in range(len(_layers(model)))}
+    return _named(rows, told)
+
+
+def _layers(model: Any) -> Any:
+    found = getattr(model, "cluster_layers_", None)
+    if found is None:
+        raise TableError(f"--layers: a model of {type(model).__name__} has no layers of clusters. Leave it out.")
+    return found
+
+
+def _named(rows: Rows, told: dict[str, Any]) -> Columns:
+    """Put the names of rows before what is told of them, and leave out what is not known."""
+    known = {name: np.asarray(values) for name, values in told.items() if values is not None}
+    id_name = f"{rows.id_name}_of_row" if rows.id_name in known else rows.id_name
+    return {id_name: row_ids(rows, len(known["cluster"])), **known}
 
 
 def row_ids(rows: Rows, n_rows: int) -> Any:
