@@ -44,6 +44,7 @@ class Rows:
     classes: Any = None
     image_shape: tuple[int, int] | None = None
     report: tuple[str, ...] = ()
+    frame: Frame | None = None  # the table that they were made from
     kept: Any = None  # which rows of the table these are, where some were left out
 
     @property
@@ -195,6 +196,7 @@ def table_rows(frame: Frame, arguments: Namespace) -> Rows:
         ids=ids,
         classes=None if truth is None else frame.column(truth),
         report=tuple(report),
+        frame=frame,
         kept=kept,
     )
 
