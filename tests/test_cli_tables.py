@@ -180,6 +180,16 @@ def test_results_in_every_format(folder, capsys):
     assert np.load("out.npz")["PassengerId"].tolist() == [str(i) for i in range(1, 61)]
 
 
+@pytest.mark.parametrize("name", ["plain.csv", "titanic.csv"])
+def test_a_picture_is_drawn_of_a_table(folder, capsys, name):
+    pytest.importorskip("matplotlib")
+    write_csv(folder / "plain.csv", X)
+    (folder / "titanic.csv").write_bytes(titanic())
+    assert adaam("cluster", name, *ONE, "--plot", "clusters.png") == 0
+    assert (folder / "clusters.png").read_bytes().startswith(b"\x89PNG")
+    assert "feature names" not in capsys.readouterr().err
+
+
 def test_sparse_archives_are_clustered(folder, capsys):
     sparse = csr_array(np.where(np.abs(X) < 1, 0, X))
     save_npz("rows.npz", sparse)

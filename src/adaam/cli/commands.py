@@ -111,7 +111,8 @@ def draw(rows: Rows, model: AdaAMClustering, labels: Any, target: str) -> None:
     from adaam.report.figures import draw_clusters
 
     X = rows.X.toarray() if hasattr(rows.X, "toarray") else rows.X
-    draw_clusters(X, model.transform(rows.X), labels, model.cluster_centers_, rows.image_shape, target)
+    Z = model.transform(rows.source(target))
+    draw_clusters(X, Z, labels, model.cluster_centers_, rows.image_shape, target)
 
 
 def in_memory(rows: Rows) -> Rows:

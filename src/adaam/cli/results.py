@@ -81,7 +81,9 @@ def write_columns(target: str, columns: Columns) -> None:
 
 
 def check_ending(target: str) -> str:
-    """Return a file's ending if results can be written so."""
+    """Return a file's ending if results can be written so; devices and pipes get CSV."""
+    if Path(target).exists() and not Path(target).is_file():
+        return ".csv"
     ending = Path(target).suffix.lower()
     if ending not in ENDINGS:
         raise TableError(f"{target}: ending {ending!r} is not known; use one of {', '.join(ENDINGS)}.")
