@@ -143,7 +143,7 @@ def tables() -> list[Awkward]:
         [[*row, kind] for row, kind in zip(cells, species, strict=True)],
         ["sepal length", "sepal width", "petal length", "petal width", "species"],
     )
-    add("iris.csv", iris, told=("species: left out (known classes, by its name",))
+    add("iris.csv", iris, told=("species: left out (looks like known classes by its name",))
     add("iris_truth.csv", iris, "--truth", "species", told=("accuracy 100.0%",))
     add("bank.csv", bank(), told=("job: encoded (3 categories", "loan: encoded (boolean", "separated by semicolons"))
     add("sensor.csv", sensor(), told=("time: left out (dates; --date time", "status: left out (constant"))
@@ -180,7 +180,7 @@ def tables() -> list[Awkward]:
         told=("größe: used (number)", "read as Windows-1252"),
     )
     # Headers.
-    add("years.csv", plain(("2018", "2019", "2020", "2021")), told=("2018: used", "taken for column names"))
+    add("years.csv", plain(("2018", "2019", "2020", "2021")), told=("2018: used", "taken as column names"))
     add(
         "country_years.csv",
         text([[f"Land{i}", *row] for i, row in enumerate(cells)], ["country", "2018", "2019", "2020", "2021"]),
@@ -203,7 +203,7 @@ def tables() -> list[Awkward]:
     add(
         "r_export.csv",
         text([[f'"{i}"', *row] for i, row in enumerate(cells, 1)], ["a", "b", "c", "d"]),
-        told=("taken for row names",),
+        told=("taken as row names",),
         header="row_names,cluster",
     )
     add(
@@ -220,7 +220,7 @@ def tables() -> list[Awkward]:
         "hash.csv",
         text(hashed, list("abcd")),
         fails=True,
-        told=("column 'a' holds numbers, but '#", "in row 8 (line 9)", "--na"),
+        told=("column 'a' is numeric, but row 8 (line 9) holds '#", "--na"),
     )
     add("comments.csv", b"# station 12\n# 2024\n" + plain(), "--comment", "#", told=("60 rows",))
     add("preamble.csv", b"exported by tool\n\n" + plain(), fails=True, told=("line ", "--skip N"))
@@ -229,7 +229,7 @@ def tables() -> list[Awkward]:
         "ragged.csv",
         text([*cells[:30], cells[30][:3], *cells[31:]], list("abcd")),
         fails=True,
-        told=("line 32 has 3 cells where 4 are usual",),
+        told=("line 32 has 3 cells, other rows have 4",),
     )
     add(
         "trailing.csv",
@@ -242,7 +242,7 @@ def tables() -> list[Awkward]:
         "total_row.csv",
         text([*cells, ["Total", *cells[0][1:]]], list("abcd")),
         fails=True,
-        told=("column 'a' holds numbers, but 'Total' in row 61 (line 62)", "--drop a"),
+        told=("column 'a' is numeric, but row 61 (line 62) holds 'Total'", "--drop a"),
     )
     add("empty_rows.csv", plain() + b",,,\n,,,\n", told=("60 rows", "empty rows at the end are left out: 2"))
     gone = [*cells[:30], ["", "", "", ""], *cells[31:]]
@@ -278,7 +278,7 @@ def tables() -> list[Awkward]:
         told=("a: used (number)", "b: used (number)"),
     )
     add("missing30.csv", with_missing(0.3), finds_groups=False, told=("filled with the median",))
-    add("unknown_mark.csv", with_missing(0.05, "n.k."), fails=True, told=("'n.k.' in row", "--na 'n.k.'"))
+    add("unknown_mark.csv", with_missing(0.05, "n.k."), fails=True, told=("holds 'n.k.'", "--na 'n.k.'"))
     add("known_mark.csv", with_missing(0.05, "n.k."), "--na", "n.k.", told=("filled with the median",))
     add("sentinel.csv", with_missing(0.05, "-999"), "--na", "-999", told=("filled with the median",))
     add(

@@ -120,7 +120,7 @@ def damaged(folder):
     [
         ("missing.csv", "no such file"),
         ("rows.doc", "ending '.doc' is not known"),
-        ("text.csv", "column 'b' holds numbers, but 'oops' in row 2 (line 3)"),
+        ("text.csv", "column 'b' is numeric, but row 2 (line 3) holds 'oops'"),
         ("empty.csv", "is empty"),
         ("broken.npy", "cannot be read as .npy"),
         ("broken.npz", "cannot be read as .npz"),

@@ -113,7 +113,7 @@ def test_a_folder_without_permission_is_told_before_the_work(mine, capsys):
     closed = mine.parent / "closed"
     closed.mkdir(mode=stat.S_IRUSR | stat.S_IXUSR)
     assert adaam("cluster", "mine.csv", *CLUSTER, "-o", "closed/labels.csv") == 1
-    assert "not yours to write in" in capsys.readouterr().err
+    assert "no permission to write in its folder" in capsys.readouterr().err
 
 
 def test_devices_are_no_files_to_protect(mine, capsys):

@@ -48,7 +48,7 @@ def test_inspect_shows_what_a_fit_would_do(folder, capsys):
     assert adaam("inspect", "titanic.csv") == 0
     inspected = capsys.readouterr()
     assert inspected.err == ""
-    assert "5 of 8 columns take part, as 8 numbers for each of 60 rows." in inspected.out
+    assert "5 of 8 columns are used, as 8 features of 60 rows." in inspected.out
     assert adaam("cluster", "titanic.csv", *ONE) == 0
     told = capsys.readouterr().err
     for line in inspected.out.splitlines()[:-1]:
@@ -62,7 +62,7 @@ def test_inspect_shows_all_columns_also_where_one_is_refused(folder, capsys):
     (folder / "t.csv").write_text("\n".join(text))
     assert adaam("inspect", "t.csv") == 0
     out = capsys.readouterr().out
-    assert "a: refused (column 'a' holds numbers, but 'oops' in row 5" in out
+    assert "a: refused (column 'a' is numeric, but row 5 holds 'oops'" in out
     assert "d: used" in out
 
 
@@ -124,7 +124,7 @@ def test_a_table_of_plain_numbers_is_kept_as_a_plain_model(folder, capsys):
     assert [row[1] for row in rows_of(capsys.readouterr().out)] == labels
     (folder / "gap.csv").write_text("a,b,c,d\n1,2,,4\n")
     assert adaam("predict", "m.adaam", "gap.csv") == 1
-    assert "column 'c' holds nothing in row 1 (line 2)" in capsys.readouterr().err
+    assert "column 'c' is empty in row 1 (line 2)" in capsys.readouterr().err
 
 
 def test_a_metric_maps_tables_too(folder, capsys):

@@ -164,7 +164,7 @@ def test_signs_can_be_given():
 
 def test_a_cell_that_is_no_number_is_named_with_its_row_and_a_way_out():
     frame = pd.DataFrame({"a": [*map(str, range(20)), "n.k.", *map(str, range(20))]})
-    with pytest.raises(CellError, match="column 'a' holds numbers, but 'n.k.' in row 21; .* --na 'n.k.'") as error:
+    with pytest.raises(CellError, match="column 'a' is numeric, but row 21 holds 'n.k.'; .* --na 'n.k.'") as error:
         TableEncoder().fit(frame)
     assert error.value.row == 20
     assert TableEncoder(na_values=["n.k."], kinds={"a": "number"}).fit_transform(frame).shape == (41, 1)
@@ -211,7 +211,7 @@ def test_missing_values_can_be_refused_or_their_columns_left_out(table):
         TableEncoder(missing="error").fit(table)
     assert treatments(TableEncoder(missing="drop").fit(table))["age"] == ("number", "left out")
     complete = TableEncoder(missing="error", columns=["income"]).fit(table)
-    with pytest.raises(CellError, match="column 'income' holds nothing in row 2"):
+    with pytest.raises(CellError, match="column 'income' is empty in row 2"):
         complete.transform(pd.DataFrame({"income": [1.0, None]}))
 
 

@@ -51,14 +51,14 @@ def inspect(arguments: Namespace) -> None:
         raise TableError(f"{arguments.rows}: {error}") from error
     print("\n".join([*frame.notes, *column_lines(columns)]))
     if any(column.treatment == "refused" for column in columns):
-        print("A fit would stop at the refused column; correct it or use one of the options named there.")
+        print("Clustering would stop at the refused column; correct it, or use one of the options named there.")
         return
     n_taken = sum(column.is_taken for column in columns)
     if n_taken:
         width = len(encoder.fit(frame).get_feature_names_out())
-        print(f"{n_taken} of {len(columns)} columns take part, as {width} numbers for each of {frame.n_rows} rows.")
+        print(f"{n_taken} of {len(columns)} columns are used, as {width} features of {frame.n_rows} rows.")
     else:
-        print("No column takes part; see the options named above.")
+        print("No column is used; see the options named above.")
 
 
 def cluster(arguments: Namespace) -> None:

@@ -108,7 +108,7 @@ def _check_writable(target: str) -> None:
     if not path.parent.is_dir():
         raise OutputError(f"{target}: its folder does not exist. Make it first: mkdir -p {path.parent}")
     if path.exists() and not os.access(path, os.W_OK):
-        raise OutputError(f"{target}: is not yours to write. Choose another name, or change its permissions.")
+        raise OutputError(f"{target}: you have no permission to write it. Choose another name, or change that.")
     # Outputs are written beside their place and then take it, so the folder itself must be writable.
     if not _is_device(path) and not os.access(path.parent, os.W_OK | os.X_OK):
-        raise OutputError(f"{target}: its folder is not yours to write in. Choose another folder.")
+        raise OutputError(f"{target}: you have no permission to write in its folder. Choose another folder.")

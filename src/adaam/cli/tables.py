@@ -28,7 +28,7 @@ from adaam.tables import (
     read_frame,
 )
 
-AS_ASKED = "id, as asked"
+AS_REQUESTED = "id, as requested"
 MANY_COLUMNS = 40  # more are told by their treatment, not one by one
 
 
@@ -185,7 +185,7 @@ def table_rows(frame: Frame, arguments: Namespace) -> Rows:
     report += column_lines(encoder.columns_)
     id_name, ids = row_names(encoder.columns_, frame)
     if ids is not None:
-        report.append(f"rows are named by {id_name} in the output (--id NAME takes another column)")
+        report.append(f"the output identifies rows by {id_name} (--id NAME chooses another column)")
     elif kept is not None:
         ids = np.flatnonzero(kept) + 1
     return Rows(
@@ -233,10 +233,10 @@ def listed(names: list[str], frame: Frame) -> list[str]:
 
 def row_names(columns: tuple[Column, ...], frame: Frame) -> tuple[str, Any]:
     """Return what names the rows: the column that was asked for, or the first of ids without gaps."""
-    for column in sorted(columns, key=lambda column: column.reason != AS_ASKED):
+    for column in sorted(columns, key=lambda column: column.reason != AS_REQUESTED):
         if column.kind == "id" and column.treatment == "left out" and column.name in frame.names:
             cells = frame.column(column.name)
-            if column.reason != AS_ASKED and missing_cells(cells).any():
+            if column.reason != AS_REQUESTED and missing_cells(cells).any():
                 continue
             whole = cells.dtype.kind == "f" and not np.isnan(cells).any() and (cells == np.round(cells)).all()
             return column.name, cells.astype(np.int64) if whole else cells

@@ -215,7 +215,7 @@ def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: l
     if n_words >= 3:
         return Content("text", f"free text, {n_words:.0f} words on average", absent)
     if n_distinct >= 0.95 * n:
-        return Content("id", f"{n_distinct} values for {n} rows", absent)
+        return Content("id", f"{n_distinct} distinct values in {n} rows", absent)
     return Content("category", f"{n_distinct} categories", absent, n_distinct=n_distinct)
 
 

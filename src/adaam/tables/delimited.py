@@ -93,7 +93,7 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
     names, rows, lines, more = _named(rows, lines, header, label, sep)
     notes += more
     if header and form.header is None and sum(map(_is_number, names)) > 1:
-        notes.append("the first row is taken for column names; if it is data, add --header no")
+        notes.append("the first row is taken as column names; if it is data, add --header no")
     if not rows:
         raise TableError(f"{label}: holds column names, but no rows below them.")
     columns = [_column(rows, j) for j in range(len(names))]
@@ -148,14 +148,14 @@ def decoded_text(data: bytes, label: str, encoding: str | None) -> tuple[str, li
         if data.startswith(mark):
             return decoded_text(data, label, name)
     if b"\0" in data:
-        raise TableError(f"{label}: is not text. If it is, tell its encoding, such as --encoding utf-16.")
+        raise TableError(f"{label}: is not text. If it is, give its encoding, such as --encoding utf-16.")
     try:
         return data.decode("utf-8"), []
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         text = data.decode("cp1252", errors="replace")
         return text, [
-            f"line {line} is not UTF-8, so the file is read as Windows-1252; if that is wrong, add --encoding"
+            f"line {line} is not UTF-8, so the file is read as Windows-1252; if that is wrong, set --encoding"
         ]
 
 
@@ -233,22 +233,23 @@ def _named(
             names.append("")  # rows end in a separator
         elif len(names) == width - 1 and _are_row_names([row[0].strip() for row in data]):
             names.insert(0, "row_names")
-            notes.append("the header names one column fewer than rows have, so the first column is taken for row names")
+            notes.append("the header names one column fewer than rows have, so the first column is taken as row names")
         elif len(names) == width + 1 and not names[-1].strip():
             names.pop()
         if len(names) != width:
             raise TableError(
                 f"{label}: the header (line {lines[0]}) names {len(names)} columns, but rows have {width} cells "
-                f"(line {data_lines[0]}). Correct it, pass over lines above the table with --skip N{_sep_hint(sep)}."
+                f"(line {data_lines[0]}). Correct it, skip lines above the table with --skip N{_sep_hint(sep)}."
             )
     bad = [i for i, row in enumerate(data) if len(row) != width]
     if bad:
         i = bad[0]
-        more = f", and {len(bad) - 1} more rows do not fit" if len(bad) > 1 else ""
+        more = f" ({len(bad) - 1} more rows do not fit either)" if len(bad) > 1 else ""
         shown = printable(sep.join(data[i]))[:60]
         raise TableError(
-            f"{label}: line {data_lines[i]} has {len(data[i])} cells where {width} are usual{more}: {shown!r}. "
-            "Correct it; lines above the table are passed over with --skip N, comments with --comment SIGN"
+            f"{label}: line {data_lines[i]} has {counted(len(data[i]), 'cell')}, other rows have {width}{more}: "
+            f"{shown!r}. "
+            "Correct it, skip lines above the table with --skip N or comments with --comment SIGN"
             f"{_sep_hint(sep)}."
         )
     return names or [f"x{j}" for j in range(width)], data, data_lines, notes
@@ -261,7 +262,7 @@ def _are_row_names(cells: list[str]) -> bool:
 
 
 def _sep_hint(sep: str) -> str:
-    return f", or name the separator with --sep (found: {SIGN_NAMES.get(sep, sep)})"
+    return f", or set the separator with --sep (found: {SIGN_NAMES.get(sep, sep)})"
 
 
 def has_header(rows: list[list[str]], expected: tuple[str, ...]) -> bool:

@@ -132,7 +132,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not any(column.is_taken for column in self.columns_):
             told = "; ".join(str(column) for column in self.columns_[:5])
             raise TableError(
-                f"no column is left to use, of {len(self.columns_)} with n_samples={frame.n_rows}: {told}."
+                f"no column is left to use ({len(self.columns_)} columns, n_samples={frame.n_rows}): {told}."
             )
         self.columns_ = tuple(self._scaled(column, frame) for column in self.columns_)
         return self
@@ -167,9 +167,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             content = content_of(name, cells, each, self._na_values(), most)
             asked_for = name in kinds or (name in listed if listed is not None else not texts)
             if name in dropped:
-                found.append(Column(name, "dropped", "left out", "as asked"))
+                found.append(Column(name, "dropped", "left out", "as requested"))
             elif not asked_for:
-                why = "not among the columns asked for" if listed else f"the words of {texts[0]} are asked for"
+                why = "not among the requested columns" if listed else f"only the words of {texts[0]} are used"
                 found.append(Column(name, content.kind, "left out", why))
             else:
                 wish = Wish(kinds.get(name), listed is not None and name in listed, self.missing, most)

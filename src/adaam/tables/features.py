@@ -45,7 +45,7 @@ def features(column: Column, cells: Cells, na_values: tuple[str, ...], missing: 
     absent = missing_cells(cells, na_values)
     if missing == "error" and absent.any():
         row = int(np.argmax(absent))
-        raise CellError(f"column {column.name!r} holds nothing in row {row + 1}, and missing='error'.", row)
+        raise CellError(f"column {column.name!r} is empty in row {row + 1}, and missing='error'.", row)
     if column.terms:
         return _word_weights(column, cells, absent)
     if column.categories:
@@ -96,8 +96,8 @@ def numbers_of(X: Any, names: Iterable[str]) -> FloatMatrix:
         bad = bad or np.flatnonzero(np.isnan(numbers[:, j])).tolist()
         if bad:
             row = bad[0]
-            held = "nothing" if absent[row] else repr(str(cells[row])[:40])
-            raise CellError(f"column {name!r} holds {held} in row {row + 1}, where the model needs a number.", row)
+            held = "is empty" if absent[row] else f"holds {str(cells[row])[:40]!r}"
+            raise CellError(f"column {name!r} {held} in row {row + 1}, but the model needs a number there.", row)
     return numbers
 
 

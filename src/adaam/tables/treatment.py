@@ -54,7 +54,7 @@ def treated(name: str, cells: Cells, found: Content, signs: NumberSigns, wish: W
             return replace(column, treatment="refused", reason=told)
         return replace(column, reason=_missing(column, found))
     if share > MOST_MISSING and not wish.listed and wish.kind is None:
-        told = f"{_missing(column, found)}, more than half; name it in columns (--columns) to use it"
+        told = f"{_missing(column, found)}, more than half; --columns uses it anyway"
         return replace(column, reason=told)
     return _MAKERS[kind](replace(column, kind=kind), cells, found, wish)
 
@@ -72,16 +72,14 @@ def _kind_to_take(found: Content, wish: Wish) -> str | None:
     if found.kind == "date":
         return "number" if found.numbers is not None else "date"
     if found.kind == "text":
-        raise TableError(
-            "holds free text, which columns (--columns) alone does not use; ask for its words with --text."
-        )
+        raise TableError("holds free text, which --columns alone does not use; add --text to use its words.")
     return None
 
 
 def _why_left_out(name: str, found: Content, wish: Wish) -> str:
     shown = f"'{name}'" if " " in name else name
     if wish.kind == "id":
-        return "id, as asked"
+        return "id, as requested"
     n_missing = int(found.absent.sum())
     if found.kind not in ("empty", "constant") and n_missing > MOST_MISSING * len(found.absent):
         return f"{n_missing} of {len(found.absent)} values missing, and {found.detail}"
@@ -90,7 +88,7 @@ def _why_left_out(name: str, found: Content, wish: Wish) -> str:
         "id": f"id: {found.detail}; --{use} {shown} uses it",
         "date": f"dates; --date {shown} uses them as days",
         "text": f"{found.detail}; --text {shown} uses its words",
-        "classes": f"known classes, by its name; --truth {shown} scores against them, --{use} {shown} uses it",
+        "classes": f"looks like known classes by its name; --truth {shown} scores against them, --{use} {shown} uses it",
         "category": f"{found.detail}, too many to encode; --category {shown} encodes the most frequent",
         "constant": f"constant: {found.detail}",
         "empty": "no values at all",
@@ -100,10 +98,10 @@ def _why_left_out(name: str, found: Content, wish: Wish) -> str:
 def _first_bad(name: str, cells: Cells, found: Content) -> str:
     row = found.bad[0]
     cell = str(cells[row])
-    more = f" and {len(found.bad) - 1} more such cells" if len(found.bad) > 1 else ""
+    more = f" ({len(found.bad) - 1} more rows hold no number either)" if len(found.bad) > 1 else ""
     shown = f"'{name}'" if " " in name else name
     return (
-        f"column {name!r} holds numbers, but {cell[:40]!r} in row {row + 1}{more}; correct it, count it as missing "
+        f"column {name!r} is numeric, but row {row + 1} holds {cell[:40]!r}{more}; correct the cell, treat it as missing "
         f"with --na {_quoted(cell[:40])}, or leave the column out with --drop {shown}"
     )
 
@@ -120,7 +118,7 @@ def _number(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
     values = found.numbers
     if values is None:
         row = int(np.argmax(~found.absent))
-        raise TableError(f"is to be a number, but holds {str(cells[row])[:40]!r} in row {row + 1}.")
+        raise TableError(f"should be a number, but row {row + 1} holds {str(cells[row])[:40]!r}.")
     return _filled(column, values, found, found.detail if found.kind == "number" else "number")
 
 
@@ -130,7 +128,9 @@ def _date(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
     values, bad = days(cells, column.form or "ISO", found.absent)
     if bad:
         shown = str(cells[bad[0]])[:40]
-        raise TableError(f"is to be dates, but {shown!r} in row {bad[0] + 1} cannot be read as one like the others.")
+        raise TableError(
+            f"should be dates, but row {bad[0] + 1} holds {shown!r}, which cannot be read like the others."
+        )
     form = "" if column.form in ("ISO", "") else f", read as {column.form}"
     told = _filled(column, values, found, f"dates as days since 1970{form}")
     return replace(told, treatment="encoded")
@@ -149,7 +149,7 @@ def _filled(column: Column, values: Any, found: Content, told: str) -> Column:
 def _boolean(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
     values = found.numbers
     if values is None or not set(np.unique(values[~found.absent])) <= {0.0, 1.0}:
-        raise TableError(f"is to be boolean, but holds {found.detail}.")
+        raise TableError(f"should be boolean, but holds {found.detail}.")
     fill = float(np.mean(values[~found.absent]) >= 0.5)
     told = f"boolean, {found.detail}"
     if column.n_missing:
