@@ -143,7 +143,7 @@ def tables() -> list[Awkward]:
         [[*row, kind] for row, kind in zip(cells, species, strict=True)],
         ["sepal length", "sepal width", "petal length", "petal width", "species"],
     )
-    add("iris.csv", iris, told=("species: left out (looks like known classes by its name",))
+    add("iris.csv", iris, told=("species: left out (named like known classes",))
     add("iris_truth.csv", iris, "--truth", "species", told=("accuracy 100.0%",))
     add("bank.csv", bank(), told=("job: encoded (3 categories", "loan: encoded (boolean", "separated by semicolons"))
     add("sensor.csv", sensor(), told=("time: left out (dates; --date time", "status: left out (constant"))

@@ -88,7 +88,7 @@ def _why_left_out(name: str, found: Content, wish: Wish) -> str:
         "id": f"id: {found.detail}; --{use} {shown} uses it",
         "date": f"dates; --date {shown} uses them as days",
         "text": f"{found.detail}; --text {shown} uses its words",
-        "classes": f"looks like known classes by its name; --truth {shown} scores against them, --{use} {shown} uses it",
+        "classes": f"named like known classes; --truth {shown} scores against them, --{use} {shown} uses it",
         "category": f"{found.detail}, too many to encode; --category {shown} encodes the most frequent",
         "constant": f"constant: {found.detail}",
         "empty": "no values at all",
@@ -101,8 +101,8 @@ def _first_bad(name: str, cells: Cells, found: Content) -> str:
     more = f" ({len(found.bad) - 1} more rows hold no number either)" if len(found.bad) > 1 else ""
     shown = f"'{name}'" if " " in name else name
     return (
-        f"column {name!r} is numeric, but row {row + 1} holds {cell[:40]!r}{more}; correct the cell, treat it as missing "
-        f"with --na {_quoted(cell[:40])}, or leave the column out with --drop {shown}"
+        f"column {name!r} is numeric, but row {row + 1} holds {cell[:40]!r}{more}; correct the cell, treat it as "
+        f"missing with --na {_quoted(cell[:40])}, or leave the column out with --drop {shown}"
     )
 
 
