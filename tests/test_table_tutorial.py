@@ -35,9 +35,9 @@ def shown_and_printed(folder):
     for name in ("customers.csv", "new_customers.csv"):
         shutil.copy(EXAMPLES / name, folder)
     lines = (EXAMPLES / "customers.csv").read_text().splitlines()
-    Path(folder, "broken.csv").write_text(
-        "\n".join([*lines[:17], lines[17].replace(",0,EUR", ",none?,EUR"), *lines[18:]])
-    )
+    start, _, end = lines[17].rsplit(",", 2)
+    lines[17] = f"{start},unknown,{end}"
+    Path(folder, "broken.csv").write_text("\n".join(lines))
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -51,6 +51,7 @@ def test_the_page_shows_what_the_commands_print(tmp_path):
     assert len(found) == 5
     for line, shown, output in found:
         assert shown == output, f"$ {line}"
+    assert "is numeric, but row 17 (line 18) holds 'unknown'" in found[-1][2]
 
 
 def test_the_example_tables_are_what_their_script_makes(tmp_path, monkeypatch):
