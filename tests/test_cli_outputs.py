@@ -99,6 +99,12 @@ def test_an_output_inside_an_input_folder_is_refused(mine, capsys):
     assert "lies in the folder" in capsys.readouterr().err
 
 
+def test_kinds_of_files_are_refused_before_the_model_is_read(mine, capsys):
+    for command in ("transform", "predict"):
+        assert adaam(command, "no.adaam", "mine.csv", "-o", "out.doc") == 1
+        assert "out.doc: ending '.doc' is not known; use one of " in capsys.readouterr().err
+
+
 def test_what_cannot_be_written_is_told_before_the_work(mine, capsys):
     (mine.parent / "folder.csv").mkdir()
     for target, message in (("no/labels.csv", "mkdir -p"), ("folder.csv", "is a folder")):

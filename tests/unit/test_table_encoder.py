@@ -260,6 +260,19 @@ def test_nullable_and_categorical_columns_of_pandas():
     assert np.isfinite(encoder.transform(frame)).all()
 
 
+def test_names_need_not_be_words():
+    frame = pd.DataFrame(rng.normal(size=(20, 3))).rename(columns={2: 7})
+    encoder = TableEncoder().fit(frame)
+    assert list(encoder.get_feature_names_out()) == ["0", "1", "7"]
+    np.testing.assert_array_equal(encoder.transform(frame), frame)
+
+
+def test_lists_of_cells_are_tables_too():
+    cells = [["a", "1,5"], ["b", "2,5"], ["a", "3,5"], ["b", "4,0"]]
+    Z = TableEncoder().fit(cells).transform(cells[:1])
+    assert Z.shape == (1, 3)
+
+
 def test_frames_come_out_when_asked_for(table):
     out = TableEncoder().set_output(transform="pandas").fit_transform(table)
     assert list(out.columns) == ["income", "age", "city=Bonn", "city=Rom", "member"]

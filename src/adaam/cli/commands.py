@@ -33,6 +33,7 @@ from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mu
 from adaam.storage import load, save
 from adaam.tables import TableError
 
+MAPPED = (*WRITERS, ".npz")  # kinds of files for mapped rows
 Outputs = dict[str, Callable[[], None]]  # what writes each
 
 
@@ -208,6 +209,9 @@ def predict(arguments: Namespace) -> None:
 def transform(arguments: Namespace) -> None:
     """Map the rows of a file by a model file, block by block."""
     check_outputs([arguments.model, arguments.rows], [arguments.output], force=arguments.force)
+    ending = Path(arguments.output).suffix.lower()
+    if arguments.output != STANDARD and ending not in MAPPED:
+        raise TableError(f"{arguments.output}: ending {ending!r} is not known; use one of {', '.join(MAPPED)}.")
     kept = load(arguments.model)
     model = estimator_of(kept)
     rows = new_rows(arguments.rows, kept, arguments)
@@ -269,8 +273,6 @@ def write_blocks(target: str, blocks: Iterator[FloatMatrix], names: list[str]) -
         with atomic_file(target) as stream:
             np.savez(stream, X=Z)
         return len(Z)
-    if Path(target).suffix.lower() not in WRITERS:
-        raise TableError(f"{target}: ending {Path(target).suffix!r} is not known; use .npz or {', '.join(WRITERS)}.")
     write = writer_for(target)
     with atomic_file(target) as stream:
         return write(stream, blocks, names)
