@@ -64,6 +64,7 @@ def test_inspect_shows_all_columns_also_where_one_is_refused(folder, capsys):
     out = capsys.readouterr().out
     assert "a: refused (column 'a' is numeric, but row 5 holds 'oops'" in out
     assert "d: used" in out
+    assert "Clustering would stop. t.csv: column 'a' is numeric, but row 5 (line 6) holds 'oops'" in out
 
 
 def test_very_many_columns_are_told_by_kind(folder, capsys):

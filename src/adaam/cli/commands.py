@@ -18,6 +18,7 @@ from adaam.cli.tables import (
     class_numbers,
     column_lines,
     encoder_for,
+    located,
     new_rows,
     open_frame,
     read_classes,
@@ -31,7 +32,7 @@ from adaam.planning import plan
 from adaam.rows import WRITERS, ArrayRows, RowSource, checked_blocks, read_all, write_csv, writer_for
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 from adaam.storage import load, save
-from adaam.tables import TableError
+from adaam.tables import CellError, TableError
 
 MAPPED = (*WRITERS, ".npz")  # kinds of files for mapped rows
 Outputs = dict[str, Callable[[], None]]  # what writes each
@@ -51,15 +52,15 @@ def inspect(arguments: Namespace) -> None:
     except TableError as error:
         raise TableError(f"{arguments.rows}: {error}") from error
     print("\n".join([*frame.notes, *column_lines(columns)]))
-    if any(column.treatment == "refused" for column in columns):
-        print("Clustering would stop at the refused column; correct it, or use one of the options named there.")
-        return
-    n_taken = sum(column.is_taken for column in columns)
-    if n_taken:
+    try:
         width = len(encoder.fit(frame).get_feature_names_out())
-        print(f"{n_taken} of {len(columns)} columns are used, as {width} features of {frame.n_rows} rows.")
+    except CellError as error:
+        print(f"Clustering would stop. {located(error, frame, arguments.rows)}.")
+    except TableError as error:
+        print(f"Clustering would stop. {arguments.rows}: {error}")
     else:
-        print("No column is used; see the options named above.")
+        n_used = sum(column.is_taken for column in columns)
+        print(f"{n_used} of {len(columns)} columns are used, as {width} features of {frame.n_rows} rows.")
 
 
 def cluster(arguments: Namespace) -> None:
