@@ -1,7 +1,9 @@
 """Columns of every kind turned into numbers, by defaults that are told and by what the user asks for."""
 
+import contextlib
 import json
 import zipfile
+from time import perf_counter
 
 import numpy as np
 import pandas as pd
@@ -133,6 +135,7 @@ def test_an_unseen_category_is_none_of_the_known_and_is_told(table):
         (["1'234.50", "12.00", "3"], [1234.5, 12.0, 3.0]),
         (["1\u202f234,5", "2,5", "3"], [1234.5, 2.5, 3.0]),
         (["$ 5", "$1,200.50", "$3"], [5.0, 1200.5, 3.0]),
+        (["12,34,567.5", "1,00,000", "500"], [1234567.5, 100000.0, 500.0]),
         (["5 %", "7.5%", "\u22123%"], [5.0, 7.5, -3.0]),
         ([" 1e3", "2E-1 ", "+4"], [1000.0, 0.2, 4.0]),
     ],
@@ -141,6 +144,12 @@ def test_signs_of_numbers_are_found(cells, values):
     frame = pd.DataFrame({"a": cells * 4, "b": rng.normal(size=4 * len(cells))})
     Z = TableEncoder().fit_transform(frame)
     np.testing.assert_allclose(Z[:, 0], values * 4)
+
+
+def test_numbers_whose_signs_do_not_add_up_are_refused():
+    frame = pd.DataFrame({"a": ["1234.567,00", "999.000,50", "5.000,00", "77777.000,00"] * 5})
+    with pytest.raises(CellError, match="column 'a' is numeric, but row 1 holds '1234.567,00'"):
+        TableEncoder().fit(frame)
 
 
 @pytest.mark.parametrize(
@@ -318,3 +327,15 @@ def test_whatever_a_text_file_holds_is_read_or_refused_with_a_reason():
         assert len(set(frame.names)) == len(frame.names)
         assert np.isfinite(encoder.transform(frame)).all()
     assert n_read > 20
+
+
+@pytest.mark.parametrize(
+    "cell", ["1" * 120_000 + "x", "1." * 60_000, "1,.2" * 30_000, "2024-01-01 " * 10_000, "a " * 60_000]
+)
+def test_a_very_long_cell_takes_no_time(cell):
+    """Patterns of numbers and dates would take minutes on it."""
+    text = "a;b\n" + "".join(f"{cell};{i * 0.5}\n" for i in range(5)) + "1;2\n"
+    start = perf_counter()
+    with contextlib.suppress(TableError):
+        TableEncoder().fit(read_delimited(text.encode(), "t.csv", TextForm()))
+    assert perf_counter() - start < 10

@@ -203,6 +203,8 @@ def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: l
     few = {str(cells[i]).strip() for i in bad}
     n, n_distinct = len(present), len(counts)
     share = 1 - len(bad) / n
+    if sum({".", ","} < set(text) <= set("0123456789.,+-") for text in present) >= 0.5 * n:
+        return None  # numbers whose signs do not add up
     codes = n_distinct <= min(12, most) and all(counts[text] >= max(3, 0.02 * n) for text in few)
     if not codes and (share >= MOSTLY_NUMBERS or (share >= 0.5 and len(few) <= 3)):
         return None

@@ -33,11 +33,12 @@ FORMS = (
     "%H:%M", "%H:%M:%S",
 )  # fmt: skip
 SECONDS_PER_DAY = 86_400.0
+LONGEST_DATE = 64  # characters; a longer cell is none
 
 
 def looks_like_dates(cells: Iterable[str]) -> bool:
     """Whether all but a few cells are written as dates."""
-    texts = [cell.strip() for cell in cells]
+    texts = [cell.strip()[:LONGEST_DATE] for cell in cells]
     if not any(PATTERN.fullmatch(text) for text in texts[:20]):
         return False
     hits = sum(bool(PATTERN.fullmatch(text)) for text in texts)

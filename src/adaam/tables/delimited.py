@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from adaam.tables.frame import Cells, Frame, TableError, arranged, counted, missing_cells, printable
+from adaam.tables.number_text import LONGEST_NUMBER
 
 SEPARATORS = ("\t", ";", "|", ",")
 SAMPLED_ROWS = 100
@@ -175,7 +176,7 @@ def found_separator(text: str) -> str:
     counts = [len(line.split()) for line in text.splitlines()[:SAMPLED_ROWS] if line.strip()]
     numbers = [cell for line in text.splitlines()[1:SAMPLED_ROWS] for cell in line.split()]
     blanks = len(set(counts)) == 1 and counts[0] > 1 and numbers
-    return " " if blanks and sum(bool(NUMBER.fullmatch(cell)) for cell in numbers) >= 0.5 * len(numbers) else ""
+    return " " if blanks and sum(map(_is_number, numbers)) >= 0.5 * len(numbers) else ""
 
 
 def _body(text: str, form: TextForm) -> tuple[str, int]:
@@ -336,7 +337,7 @@ def _column(rows: list[list[str]], j: int) -> Cells:
 
 
 def _is_number(cell: str) -> bool:
-    return bool(NUMBER.fullmatch(cell.strip()))
+    return len(cell) <= LONGEST_NUMBER and bool(NUMBER.fullmatch(cell.strip()))
 
 
 def _is_missing(cell: str) -> bool:

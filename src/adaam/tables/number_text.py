@@ -12,11 +12,12 @@ from adaam._checks import check_word
 from adaam._typing import FloatVector
 from adaam.tables.frame import Cells, Frame
 
+LONGEST_NUMBER = 64  # characters; a longer cell is none, and patterns are not tried on it
 SAMPLED_CELLS = 5_000  # of a column, to find its signs by
 
 UNITS = re.compile(r"^(?:[$€£¥]\s*|CHF\s*|EUR\s*|USD\s*)|(?:\s*[$€£¥%]|\s*(?:CHF|EUR|USD))$")
 SPACES = "\u00a0\u202f\u2009 "
-GROUPED = re.compile(r"[+-]?\d{1,3}(?:([.,' ])\d{3})(?:\1\d{3})*(?:([.,])\d+)?")
+GROUPED = re.compile(r"[+-]?\d{1,3}(?:([.,' ])\d{2,3}(?:\1\d{2,3})*(?<=\d{3}))(?:([.,])\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def evidence_of(cells: Iterable[str]) -> Evidence:
     """Count what the cells of a column say about its signs."""
     counts = dict.fromkeys(Evidence.__slots__, 0)
     for cell in cells:
-        text = stripped(cell)
+        text = stripped(cell) if len(cell) <= LONGEST_NUMBER else ""
         if not re.fullmatch(r"[+-]?[\d.,' ]*\d[\d.,' ]*(?:[eE][+-]?\d+)?", text):
             continue
         for sign, name in ((" ", "space"), ("'", "apostrophe")):
@@ -172,7 +173,7 @@ def number(cell: str, signs: NumberSigns) -> float | None:
     >>> number("1.23", NumberSigns(",", ".")) is None
     True
     """
-    text = stripped(cell)
+    text = stripped(cell) if len(cell) <= LONGEST_NUMBER else ""
     if not _pattern(signs).fullmatch(text):
         return None
     if signs.thousands:
@@ -185,7 +186,8 @@ def number(cell: str, signs: NumberSigns) -> float | None:
 def _pattern(signs: NumberSigns) -> re.Pattern[str]:
     whole = r"\d+"
     if signs.thousands:
-        whole = rf"(?:\d+|\d{{1,3}}(?:{re.escape(signs.thousands)}\d{{3}})+)"
+        sign = re.escape(signs.thousands)
+        whole = rf"(?:\d+|\d{{1,3}}(?:{sign}\d{{2,3}})*{sign}\d{{3}})"  # 12,34,567 is how India groups digits
     decimal = re.escape(signs.decimal)
     return re.compile(rf"[+-]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?")
 

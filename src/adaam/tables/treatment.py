@@ -100,9 +100,10 @@ def _first_bad(name: str, cells: Cells, found: Content) -> str:
     cell = str(cells[row])
     more = f" ({len(found.bad) - 1} more rows hold no number either)" if len(found.bad) > 1 else ""
     shown = f"'{name}'" if " " in name else name
+    above = ", or skip lines above the table with --skip N" if row < 5 else ""
     return (
         f"column {name!r} is numeric, but row {row + 1} holds {cell[:40]!r}{more}; correct the cell, treat it as "
-        f"missing with --na {_quoted(cell[:40])}, or leave the column out with --drop {shown}"
+        f"missing with --na {_quoted(cell[:40])}, or leave the column out with --drop {shown}{above}"
     )
 
 
