@@ -4,6 +4,7 @@ import csv
 import io
 import os
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -81,10 +82,10 @@ def write_npy(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
         return text.getvalue()
 
     n_rows = 0
+    stream.write(header(0))
     for block in blocks:
-        if n_rows == 0:
+        if n_rows == 0:  # the length of a header does not depend on the type of numbers
             dtype = block.dtype
-            stream.write(header(0))
         stream.write(np.ascontiguousarray(block, dtype).data)
         n_rows += len(block)
     stream.seek(0)
@@ -117,11 +118,14 @@ def write_parquet(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[s
         raise ImportError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
     n_rows, writer = 0, None
     try:
-        for block in blocks:
-            table = pa.table({name: np.ascontiguousarray(block[:, j]) for j, name in enumerate(names)})
-            writer = writer or pq.ParquetWriter(stream, table.schema)
-            writer.write_table(table)
-            n_rows += len(block)
+        filled = (block for block in blocks if len(block))
+        for block in chain(filled, [np.empty((0, len(names)))]):  # the last one makes a file of no rows
+            if writer is None or len(block):
+                columns = [np.ascontiguousarray(block[:, j]) for j in range(len(names))]
+                table = pa.Table.from_arrays(list(map(pa.array, columns)), names=names)
+                writer = writer or pq.ParquetWriter(stream, table.schema)
+                writer.write_table(table)
+                n_rows += len(block)
     finally:
         if writer is not None:
             writer.close()
