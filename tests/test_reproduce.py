@@ -238,7 +238,7 @@ def test_a_torn_record_is_told_dropped_and_run_again(home, capsys, no_figures):
     assert main(["report", str(path)]) == 0
     assert "cut short were left out" in capsys.readouterr().err
     assert main(command(home)) == 0
-    assert "cut short were dropped" in capsys.readouterr().err
+    assert "cut short were set aside in records.jsonl.torn" in capsys.readouterr().err
     assert results(home) == expected
 
 

@@ -70,7 +70,10 @@ def reproduce(arguments: Namespace) -> None:
 
     with RecordsFile(out / RECORDS) as records:
         if records.torn_bytes:
-            say(f"{records.path}: {records.torn_bytes} bytes of a record cut short were dropped; it will be run again.")
+            say(
+                f"{records.path}: {records.torn_bytes} bytes of a record cut short were set aside in "
+                f"{records.torn_path.name}; it will be run again."
+            )
         cases = plan.cases(sizes(plan.datasets))
         ready, left_out = runnable(cases)
         for reason in dict.fromkeys(reason for _, reason in left_out):
