@@ -131,11 +131,11 @@ def rewritten(path, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda h: h.update(format="other"), "not an adaam model"),
+        (lambda h: h.update(format="other"), "cannot be read as an adaam model"),
         (lambda h: h.update(format_version=99), "format version 99.*Upgrade adaam"),
         (lambda h: h["model"].update({"class": "Popen"}), "unknown class 'Popen'"),
         (lambda h: h["model"]["fitted"].update({"__class__": 1}), "unexpected attribute '__class__'"),
-        (lambda h: h["model"]["fitted"].update({"fit": 1}), "unexpected attribute 'fit'"),
+        (lambda h: h["model"]["fitted"].update({"fit": 1}), "unexpected attribute .fit."),
         (lambda h: h["model"]["params"].update({"evil": 1}), "does not describe a model"),
         (lambda h: h["model"]["fitted"].update(mean_={"array": "model.eigenvalues_"}), "mean of shape"),
         (lambda h: h.pop("model"), "does not describe a model"),
@@ -173,7 +173,7 @@ def test_an_array_that_claims_more_than_is_there_is_refused(tmp_path):
 def test_foreign_files_are_refused(tmp_path, content):
     path = tmp_path / "foreign"
     path.write_bytes(content)
-    with pytest.raises(ModelFileError, match="not an adaam model"):
+    with pytest.raises(ModelFileError, match="cannot be read as an adaam model"):
         adaam.load(path)
 
 
