@@ -20,6 +20,7 @@ from adaam.bench.openml import SOURCES, describe, fetch
 from adaam.bench.places import cache_folder, fetch_folder
 from adaam.cli import main
 from adaam.cli.datasets import Progress
+from child_processes import heed_interrupts
 from file_server import running_server
 
 QUICK = Network(timeout_s=5.0, waits_s=(0.0,))
@@ -170,7 +171,9 @@ def test_killed_half_way_the_next_command_completes(home, server):
 def test_an_interrupt_keeps_what_has_come_and_says_so(home, server):
     server.faults[server.usps] = [{"drip": 0.01}]
     arguments = [sys.executable, "-m", "adaam", *command(home, server, "usps")]
-    running = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    running = subprocess.Popen(
+        arguments, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed_interrupts
+    )
     while not any(path.stat().st_size for path in (home / "data").glob("*.part")):
         assert running.poll() is None, running.communicate()
         time.sleep(0.01)

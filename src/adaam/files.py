@@ -16,7 +16,8 @@ from typing import BinaryIO
 PART = re.compile(r"\..+\.[0-9a-f]{8}\.adaam-part", re.DOTALL)
 LONGEST_NAME = 200  # bytes of the target's name within that of its part; systems allow 255 in all
 OPEN_STREAM = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
-DISK_IS_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+# Errors of writing alone: a full disk, a file too large, a pipe whose reader has left.
+WRITE_ERRORS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EPIPE)
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     BinaryIO
         A file that can be read, written and sought in.
     """
-    with _disk_full_names(path):
+    with _named_errors(path):
         there = _status(path)
         if there is not None and stat.S_ISDIR(there.st_mode):
             raise IsADirectoryError(errno.EISDIR, "Is a folder; a file is to be written", str(path))
@@ -78,17 +79,17 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
 def sweep(folder: Path) -> None:
     """Remove parts of files that killed runs left in a folder; those that are being written are locked, and stay."""
     try:
-        names = [name for name in os.listdir(folder) if PART.fullmatch(name)]
+        parts = [path for path in folder.iterdir() if PART.fullmatch(path.name)]
     except OSError:
         return
-    for name in names:
+    for part in parts:
         # Whoever else may have put something of this name here: it is neither waited for nor followed.
         flags = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
         with suppress(OSError):
-            handle = os.open(folder / name, flags)
+            handle = os.open(part, flags)
             try:
                 if stat.S_ISREG(os.fstat(handle).st_mode) and lock(handle):
-                    os.unlink(folder / name)
+                    part.unlink()
             finally:
                 os.close(handle)
 
@@ -108,7 +109,7 @@ def lock(handle: int) -> bool:
 
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
     try:
-        return os.stat(path)
+        return Path(path).stat()
     except FileNotFoundError:
         return None
 
@@ -160,11 +161,11 @@ def _copy(stream: BinaryIO, handle: int) -> None:
 
 
 @contextmanager
-def _disk_full_names(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the file in errors of a full disk, which come without it."""
+def _named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file in errors of writing, which come without it."""
     try:
         yield
     except OSError as error:
-        if error.errno not in DISK_IS_FULL or error.filename is not None:
+        if error.errno not in WRITE_ERRORS or error.filename is not None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error

@@ -6,7 +6,7 @@ same letter stands for the same number throughout an estimator, and in the estim
 
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -20,16 +20,6 @@ from adaam.selection import Selection
 Sides = dict[str, int]  # what each letter stands for, as far as it is known
 
 
-class Content(Protocol):
-    """What an attribute may be; `required` ones must be there."""
-
-    required: bool
-
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """A finite array in float32 or float64; or of whole numbers >= 0, below what the letter `below` stands for."""
@@ -40,7 +30,8 @@ class Numbers:
     or_none: bool = False
     required: bool = True
 
-    def problem(self, value: Any, sides: Sides) -> str | None:  # noqa: D102
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
         if value is None and self.or_none:
             return None
         if not isinstance(value, np.ndarray) or value.ndim != len(self.shape):
@@ -64,7 +55,8 @@ class Count:
     letter: str = ""
     required: bool = True
 
-    def problem(self, value: Any, sides: Sides) -> str | None:  # noqa: D102
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             return f"is {_shown(value)}, not a whole number"
         if self.letter and sides.setdefault(self.letter, value) != value:
@@ -80,7 +72,8 @@ class Number:
     above: float = -np.inf
     required: bool = True
 
-    def problem(self, value: Any, sides: Sides) -> str | None:  # noqa: D102
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
         if value is None and self.or_none:
             return None
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -94,7 +87,8 @@ class Words:
     letter: str = ""
     required: bool = True
 
-    def problem(self, value: Any, sides: Sides) -> str | None:  # noqa: D102
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
         if not self.letter:
             return None if isinstance(value, str) else f"is {_shown(value)}, not a word"
         if not isinstance(value, np.ndarray) or value.ndim != 1 or not all(isinstance(word, str) for word in value):
@@ -111,7 +105,8 @@ class Graph:
     letter: str
     required: bool = True
 
-    def problem(self, value: Any, sides: Sides) -> str | None:  # noqa: D102
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
         if not isinstance(value, csr_array):
             return f"is {_shown(value)}, not a sparse array"
         rows = sides.setdefault(self.letter, value.shape[0])
@@ -128,7 +123,8 @@ class Part:
     shared: str = ""
     required: bool = True
 
-    def problem(self, value: Any, sides: Sides) -> str | None:  # noqa: D102
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
         classes = tuple(kind for kind in self.kinds if isinstance(kind, type))
         if not isinstance(value, classes) and not (isinstance(value, str | None) and value in self.kinds):
             return f"is {_shown(value)}"
@@ -147,15 +143,20 @@ class Several:
     length: int
     required: bool = True
 
-    def problem(self, value: Any, sides: Sides) -> str | None:  # noqa: D102
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
         if not isinstance(value, tuple) or len(value) != self.length:
             return f"is {_shown(value)}, not {self.length} numbers"
         return next((found for item in value if (found := Number().problem(item, {}))), None)
 
 
+Content: TypeAlias = Numbers | Count | Number | Words | Graph | Part | Several
+Contents: TypeAlias = dict[str, Content]
+
 # Letters: d features, m components, n rows, c clusters, e known rows, l landmarks, v spectral vectors.
-FEATURES: dict[str, Content] = {"n_features_in_": Count("d"), "feature_names_in_": Words("d", required=False)}
-MAP: dict[str, Content] = FEATURES | {
+FEATURES: Contents = {"n_features_in_": Count("d"), "feature_names_in_": Words("d", required=False)}
+MAP: Contents = {
+    **FEATURES,
     "components_": Numbers("md"),
     "covariance_": Numbers("md"),
     "mean_": Numbers("d"),
@@ -164,36 +165,36 @@ MAP: dict[str, Content] = FEATURES | {
     "engine_": Words(),
     "preparation_": Part((Preparation,)),
 }
-RECALL: dict[str, Content] = {"knn_recall_": Number(or_none=True, required=False)}
-PIECES: dict[str, Content] = {
+RECALL: Contents = {"knn_recall_": Number(or_none=True, required=False)}
+PIECES: Contents = {
     "labels_": Numbers("n", whole=True),
     "affinity_matrix_": Graph("n"),
     "n_iter_": Count(),
 }
-FITTED: dict[str, dict[str, Content]] = {
+FITTED: dict[str, Contents] = {
     "PreparedMetric": MAP,
-    "LPP": MAP | RECALL,
-    "AdaAM": MAP
-    | RECALL
-    | {
+    "LPP": {**MAP, **RECALL},
+    "AdaAM": {
+        **MAP,
+        **RECALL,
         "cuts_": Several(2),
         "n_neighbors_": Count(),
         "pairs_": Part(("all", RowBlocks)),
         "plan_": Part((Plan,)),
         "stability_": Part((None, Stability), required=False),
     },
-    "PCAN": MAP | {"n_neighbors_": Count(), "embedding_": Numbers("nm")} | PIECES,
-    "CAN": FEATURES | {"engine_": Words()} | PIECES,
-    "LSC": FEATURES
-    | {
+    "PCAN": {**MAP, "n_neighbors_": Count(), "embedding_": Numbers("nm"), **PIECES},
+    "CAN": {**FEATURES, "engine_": Words(), **PIECES},
+    "LSC": {
+        **FEATURES,
         "landmarks_": Numbers("ld"),
         "bandwidth_": Number(above=0.0),
         "directions_": Numbers("lv"),
         "cluster_centers_": Numbers("cv"),
         "labels_": Numbers("n", whole=True, below="c"),
     },
-    "AdaAMClustering": MAP
-    | {
+    "AdaAMClustering": {
+        **MAP,
         "metric_": Part((BaseEstimator,), shared="md"),
         "head_": Words(),
         "n_clusters_": Count("c"),
@@ -237,6 +238,8 @@ def setting_problem(cls: type, name: str, value: Any) -> str | None:
 
 def _fits(value: Any, hint: Any) -> bool:
     origin = get_origin(hint)
+    if hint is Any:
+        return True
     if origin in (Union, UnionType):
         return any(_fits(value, each) for each in get_args(hint))
     if origin is Literal:

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,9 +27,10 @@ def write(path, content=b"new"):
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path):
     """Run as root, `-o /dev/null` replaced the device by a file."""
-    before = os.stat(os.devnull)
+    null = Path(os.devnull)
+    before = null.stat()
     write(os.devnull)
-    after = os.stat(os.devnull)
+    after = null.stat()
     assert stat.S_ISCHR(after.st_mode)
     assert (after.st_dev, after.st_ino) == (before.st_dev, before.st_ino)
     link = tmp_path / "null"
@@ -48,7 +50,17 @@ def test_a_pipe_is_written_to_once_everything_is_there(tmp_path):
         stream.seek(0, os.SEEK_END)
     reader.join(10)
     np.testing.assert_array_equal(np.load(io.BytesIO(received[0])), np.arange(3))
-    assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_pipe_whose_reader_has_left_is_named(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: os.close(os.open(pipe, os.O_RDONLY)), daemon=True)
+    reader.start()
+    with pytest.raises(BrokenPipeError, match="pipe") as caught:
+        write(pipe, bytes(1 << 20))  # more than a pipe holds
+    assert caught.value.filename == str(pipe)
 
 
 def test_standard_output_by_its_path_goes_on_where_it_is(tmp_path):
@@ -70,7 +82,7 @@ def test_a_link_stays_and_its_target_is_written(tmp_path):
     write(link, b"again")
     assert link.is_symlink()
     assert (folder / "target").read_bytes() == b"again"
-    assert os.listdir(folder) == ["target"]
+    assert [path.name for path in folder.iterdir()] == ["target"]
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o755])

@@ -14,10 +14,11 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from adaam.bench.plan import PlanCase
 from adaam.files import lock
+from adaam.untrusted import UnreadableFileError
 
 Record = dict[str, Any]
 
@@ -32,7 +33,7 @@ LARGEST_COUNT = 1 << 53
 OWN_START = re.compile(rb'\{(?:"(?:[a-z_]+(?:"(?::(?:[^ ].*)?)?)?)?)?', re.DOTALL)
 
 
-class RecordsError(ValueError):
+class RecordsError(UnreadableFileError):
     """A file of records cannot be trusted."""
 
 
@@ -165,20 +166,29 @@ def _or_none(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or is_right(value)
 
 
+Field: TypeAlias = tuple[Callable[[Any], bool], str]
+
 # What the tables, figures and the page rely on, for each kind of record.
-_WORD, _COUNT, _SHARE = (_is_word, "a word"), (_is_count, "a whole number"), (_is_share, "a number from -1 to 1")
-_NUMBER, _COUNT_OR_NONE = (_is_number, "a finite number"), (_or_none(_is_count), "a whole number or null")
-_VERSIONS = (_are_versions, "a table of versions")
-_CASE = {"dataset": _WORD, "method": _WORD, "preparation": _WORD}
-_CASE |= {"n_neighbors": _COUNT_OR_NONE, "n_rows": _COUNT_OR_NONE, "n_iter": _COUNT}
-_MADE = {"n": _COUNT, "d": _COUNT, "c": _COUNT, "k": _COUNT, "seed": _COUNT, "versions": _VERSIONS}
-FIELDS: dict[Any, dict[str, tuple[Callable[[Any], bool], str]]] = {
-    "score": _CASE
-    | _MADE
-    | {"acc": _SHARE, "nmi": _SHARE, "ari": _SHARE, "fit_seconds": _NUMBER, "peak_bytes": _COUNT_OR_NONE},
-    "histogram": _CASE
-    | _MADE
-    | {"counts": (_are_counts, "a list of counts, not all zero"), "top": _NUMBER, "cut": _NUMBER},
+_WORD: Field = (_is_word, "a word")
+_COUNT: Field = (_is_count, "a whole number")
+_COUNT_OR_NONE: Field = (_or_none(_is_count), "a whole number or null")
+_SHARE: Field = (_is_share, "a number from -1 to 1")
+_NUMBER: Field = (_is_number, "a finite number")
+_VERSIONS: Field = (_are_versions, "a table of versions")
+_CASE = {
+    **dict.fromkeys(("dataset", "method", "preparation"), _WORD),
+    **dict.fromkeys(("n_iter", "n", "d", "c", "k", "seed"), _COUNT),
+    **dict.fromkeys(("n_neighbors", "n_rows"), _COUNT_OR_NONE),
+    "versions": _VERSIONS,
+}
+FIELDS: dict[Any, dict[str, Field]] = {
+    "score": {
+        **_CASE,
+        **dict.fromkeys(("acc", "nmi", "ari"), _SHARE),
+        "fit_seconds": _NUMBER,
+        "peak_bytes": _COUNT_OR_NONE,
+    },
+    "histogram": {**_CASE, "counts": (_are_counts, "a list of counts, not all zero"), "top": _NUMBER, "cut": _NUMBER},
     "skip": {"dataset": _WORD, "method": _WORD, "reason": _WORD},
     "session": {"versions": _VERSIONS},
 }

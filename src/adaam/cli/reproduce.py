@@ -17,6 +17,7 @@ from adaam.bench.records import RecordsError, RecordsFile, missing, read_records
 from adaam.bench.session import Outcome, describe_failures, run_tasks
 from adaam.bench.skips import runnable, skip_records
 from adaam.cli.commands import say
+from adaam.cli.streams import show
 from adaam.files import atomic_file
 from adaam.report.chart_files import write_chart
 from adaam.report.charts import all_charts
@@ -167,14 +168,12 @@ def command_of(arguments: Namespace) -> str:
 
 
 def write_report(records: list[dict[str, Any]], out: Path, *, exhibits: Path) -> None:
-    """Write every table in every form, every figure, and the page; print the first table."""
+    """Write every table in every form, every figure, and the page; print the first table once all are there."""
     tables = all_tables(records)
     for table in tables:
         for ending, render in RENDERERS.items():
             with atomic_file(out / f"{table.name}{ending}") as stream:
                 stream.write(render(table).encode())
-    if tables:
-        print(text(tables[0]))
     written = [f"{table.name}.{{{','.join(ending[1:] for ending in RENDERERS)}}}" for table in tables]
     try:
         written += [f"{chart.name}.{{png,pdf}}" for chart in all_charts(records) if write_chart(chart, out)]
@@ -186,6 +185,8 @@ def write_report(records: list[dict[str, Any]], out: Path, *, exhibits: Path) ->
     except ImportError as error:
         say(f"the page was left out. {error}")
     say(f"wrote to {out}: {', '.join(written)}" if written else f"{out}: there is nothing to show yet.")
+    if tables:  # last, since whoever reads it may leave
+        show(text(tables[0]))
 
 
 def stored_exhibits(records: list[dict[str, Any]], folder: Path) -> list[Exhibit]:
