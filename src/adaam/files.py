@@ -10,12 +10,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import BinaryIO
 
 # Nobody else names files so: what a killed run left behind is told by its name, and by the lock it no longer holds.
 PART = re.compile(r"\..+\.[0-9a-f]{8}\.adaam-part", re.DOTALL)
 LONGEST_NAME = 200  # bytes of the target's name within that of its part; systems allow 255 in all
 OPEN_STREAM = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 # Errors of writing alone: a full disk, a file too large, a pipe whose reader has left.
 WRITE_ERRORS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EPIPE)
 
@@ -94,6 +96,17 @@ def sweep(folder: Path) -> None:
                 os.close(handle)
 
 
+def spreadsheet_text(text: str) -> str:
+    """Return a word that a spreadsheet shows as it is; one that begins like a formula gets an apostrophe before it.
+
+    Examples
+    --------
+    >>> spreadsheet_text("=1+1"), spreadsheet_text("petal length")
+    ("'=1+1", 'petal length')
+    """
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+
+
 def lock(handle: int) -> bool:
     """Keep an open file for this process until it is closed; False where another process has it."""
     try:
@@ -105,6 +118,37 @@ def lock(handle: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def own_lock_path(name: str) -> Path | None:
+    """Return a place for a lock that no other user can hold: in a folder on this machine, ours, and closed to others.
+
+    None where there is no such folder.
+    """
+    if not hasattr(os, "getuid"):
+        return None
+    folder = Path(tempfile.gettempdir()) / f"adaam-{os.getuid()}"
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+    except OSError:
+        return None
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return folder / f"{name}.lock" if is_ours else None
+
+
+@contextmanager
+def waiting_lock(path: Path, longest_wait_s: float) -> Iterator[bool]:
+    """Hold a lock; False where it could not be had in time, since whoever holds it may have been stopped."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        end = monotonic() + longest_wait_s
+        while not (is_ours := lock(handle)) and monotonic() < end:
+            sleep(0.05)
+        yield is_ours
+    finally:
+        os.close(handle)
 
 
 def _status(path: str | os.PathLike[str]) -> os.stat_result | None:

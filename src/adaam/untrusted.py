@@ -124,7 +124,8 @@ def array_of(content: bytearray, name: str, kinds: str = NUMBERS) -> Any:
     shape, by_columns, dtype = array_header(stream)
     start = stream.tell()
     if dtype.kind not in kinds or dtype.itemsize == 0:
-        raise UnreadableFileError(f"{name!r} holds {dtype}, not numbers")
+        wanted = "numbers or words" if "U" in kinds else "numbers"
+        raise UnreadableFileError(f"{name!r} holds {dtype}, not {wanted}")
     n_values = math.prod(shape)
     if min(shape, default=0) < 0 or math.prod(max(1, side) for side in shape) * dtype.itemsize > MAX_BYTES:
         raise UnreadableFileError(f"{name!r} has shape {shape}")

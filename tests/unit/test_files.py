@@ -6,13 +6,14 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from adaam.files import atomic_file
+from adaam.files import atomic_file, own_lock_path, waiting_lock
 from adaam.rows import WRITERS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX files")
@@ -182,7 +183,7 @@ def test_names_as_long_as_the_system_allows_can_be_written(tmp_path):
 
 KILLED = """
 import os, signal, sys
-from adaam.files import atomic_file
+from adaam.files import atomic_file, own_lock_path, waiting_lock
 with atomic_file(sys.argv[1]) as stream:
     stream.write(b"half")
     stream.flush()
@@ -221,3 +222,29 @@ def test_zero_rows_make_a_valid_file_in_every_format(tmp_path, ending, blocks):
         parquet = pytest.importorskip("pyarrow.parquet")
         table = parquet.read_table(path)
         assert (table.num_rows, table.column_names) == (0, ["a", "b"])
+
+
+def test_a_lock_of_ours_is_in_a_folder_of_this_user_alone(tmp_path, monkeypatch):
+    """The lock of compiled kernels was in the common temporary folder, where anyone could hold it for ever."""
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = own_lock_path("a").parent
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.chmod(0o777)
+    assert own_lock_path("a") is None, "others could write there"
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    assert own_lock_path("a") is None, "others could have made the link"
+
+
+@pytest.mark.skipif(not ROOT, reason="only root gives files away")
+def test_a_lock_folder_of_another_user_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    os.chown(own_lock_path("a").parent, 12345, 12345)
+    assert own_lock_path("a") is None
+
+
+def test_a_lock_is_waited_for_and_not_for_ever(tmp_path):
+    with waiting_lock(tmp_path / "lock", 0.1) as first, waiting_lock(tmp_path / "lock", 0.1) as second:
+        assert (first, second) == (True, False)
+    with waiting_lock(tmp_path / "lock", 0.1) as third:
+        assert third

@@ -123,7 +123,7 @@ def _run(arguments: Namespace) -> int:
         print("adaam: interrupted; nothing was written half-way", file=sys.stderr)
         return 128 + getattr(interrupt, "number", signal.SIGINT)
     except BrokenPipeError as error:
-        # Whoever read standard output went away, as `head` does; a pipe that was to be written has its name in the error.
+        # Whoever read standard output went away, as `head` does. Of a pipe that was to be written the error has a name.
         if error.filename is None:
             discard(sys.stdout)
             return 0

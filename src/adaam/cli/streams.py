@@ -72,9 +72,9 @@ def command_streams() -> Iterator[None]:
         sys.stderr = open_closed(2, os.O_WRONLY)
     if sys.stdout is None:  # what is written to it fails, as it must: the result is nowhere
         sys.stdout = open_closed(1, os.O_RDONLY)
-    sys.stderr = Talk(sys.stderr)  # type: ignore[assignment]
+    sys.stderr = Talk(sys.stderr)
     if sys.stdout.isatty():
-        sys.stdout = Shown(sys.stdout)  # type: ignore[assignment]
+        sys.stdout = Shown(sys.stdout)
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from adaam._typing import FloatMatrix
-from adaam.files import atomic_file
+from adaam.files import atomic_file, spreadsheet_text
 from adaam.rows.opening import as_rows
 from adaam.rows.protocol import RowsError, checked_blocks
 
@@ -94,7 +94,7 @@ def write_npy(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
 
 
 def write_csv(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str]) -> int:
-    """Write comma-separated values under a line of names."""
+    """Write comma-separated values under a line of names, which no spreadsheet takes for formulas."""
 
     def write(rows: list[list[Any]]) -> None:
         text = io.StringIO()
@@ -102,7 +102,7 @@ def write_csv(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
         stream.write(text.getvalue().encode())
 
     n_rows = 0
-    write([names])
+    write([[spreadsheet_text(name) for name in names]])
     for block in blocks:
         write(block.tolist())
         n_rows += len(block)
