@@ -112,7 +112,8 @@ HISTOGRAM = SCORE | {"kind": "histogram", "counts": [1, 2], "top": 1.0, "cut": 0
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({key: value for key, value in SCORE.items() if key != "acc"}, "acc=None must be a number"),
+        ({key: value for key, value in SCORE.items() if key != "acc"}, "acc is missing"),
+        ({key: value for key, value in SCORE.items() if key != "n_rows"}, "n_rows is missing"),
         (SCORE | {"acc": "high"}, "acc='high'"),
         (SCORE | {"acc": 1e300}, r"acc=1e\+300"),
         (SCORE | {"n": 10**400}, "n=1000.* must be a whole number"),
@@ -123,7 +124,7 @@ HISTOGRAM = SCORE | {"kind": "histogram", "counts": [1, 2], "top": 1.0, "cut": 0
         (HISTOGRAM | {"counts": [0, 0]}, "counts.*not all zero"),
         (HISTOGRAM | {"counts": []}, "counts"),
         (HISTOGRAM | {"top": None}, "top=None"),
-        ({"kind": "skip", "dataset": "a", "method": "b"}, "reason=None"),
+        ({"kind": "skip", "dataset": "a", "method": "b"}, "reason is missing"),
         ({"kind": "session", "versions": 3}, "versions=3"),
         ({"kind": {}}, "kind is a dict"),
     ],

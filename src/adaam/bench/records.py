@@ -132,6 +132,8 @@ def refused(record: Mapping[str, Any]) -> str | None:
         if isinstance(record.get(name), list | dict):
             return f"{name} is a {type(record[name]).__name__}"
     for name, (is_right, wanted) in FIELDS.get(record.get("kind"), {}).items():
+        if name not in record and name not in OPTIONAL:
+            return f"{name} is missing"
         if not is_right(record.get(name)):
             shown = repr(record.get(name))
             return f"{name}={shown[:60]} must be {wanted}"
@@ -181,6 +183,7 @@ _CASE = {
     **dict.fromkeys(("n_neighbors", "n_rows"), _COUNT_OR_NONE),
     "versions": _VERSIONS,
 }
+OPTIONAL = ("peak_bytes", "versions")
 FIELDS: dict[Any, dict[str, Field]] = {
     "score": {
         **_CASE,

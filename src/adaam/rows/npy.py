@@ -38,7 +38,8 @@ class NpyRows:
         n_bytes = math.prod(shape) * dtype.itemsize
         if n_bytes > n_there:
             raise RowsError(
-                f"{self.label}: cannot be read as .npy: it is truncated, with {n_there} of {n_bytes} bytes of shape {shape}."
+                f"{self.label}: cannot be read as .npy: it is truncated, with {n_there} of the {n_bytes} bytes that "
+                f"shape {shape} takes."
             )
         self.n_rows: int | None = shape[0]
         self.n_features: int = shape[1]
