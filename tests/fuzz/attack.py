@@ -58,20 +58,20 @@ class Tally:
 
 
 def attack(kind, n, first=0):
-    """Read so many mutants of a kind in forked processes; return the tally. Nothing may have been fitted in this one."""
+    """Read so many mutants of a kind in forked processes (so nothing may have been fitted in this one)."""
     tally = Tally(kind)
     with tempfile.TemporaryDirectory() as folder:
         sound = Path(folder) / "sound"
         make_sound(kind, sound)
         seed = first
         while seed < first + n:
-            for seed, cpu_seconds, peak_bytes, problem in results(kind, seed, first + n, sound):
+            for number, cpu_seconds, peak_bytes, problem in results(kind, seed, first + n, sound):
                 tally.tried += 1
                 tally.worst_seconds = max(tally.worst_seconds, cpu_seconds)
                 tally.peak_bytes = max(tally.peak_bytes, peak_bytes)
                 if problem is not None:
-                    tally.problems.append((seed, problem))
-            seed += 1
+                    tally.problems.append((number, problem))
+                seed = number + 1
     return tally
 
 
