@@ -41,7 +41,7 @@ def rows(tmp_path):
 def test_every_format_gives_the_same_labels(rows, name):
     result = run("cluster", rows / name, "--clusters", 3, "--preparation", "linear", "-o", rows / "labels.csv")
     assert result.returncode == 0, result.stderr
-    labels = np.loadtxt(rows / "labels.csv", skiprows=1, dtype=int)
+    labels = np.genfromtxt(rows / "labels.csv", delimiter=",", names=True)["cluster"].astype(int)
     expected = adaam.AdaAMClustering(3, learner=adaam.AdaAM(3, preparation="linear")).fit_predict(X)
     np.testing.assert_array_equal(labels, expected)
     assert ("accuracy" in result.stderr) == (name == "rows.npz"), "only that file holds classes"
@@ -71,8 +71,9 @@ def test_results_go_to_standard_output_and_talk_to_standard_error(rows):
     mapped = run("transform", rows / "m.adaam", rows / "rows.npy")
     assert mapped.stdout.splitlines()[0] == "adaam0,adaam1,adaam2"
     assert len(mapped.stdout.splitlines()) == 91
-    labels = run("cluster", rows / "rows.npy", "--clusters", 3, "-o", "-")
-    assert labels.stdout.splitlines()[0] == "cluster"
+    labels = run("cluster", rows / "rows.npy", "--clusters", 3)
+    assert labels.stdout.splitlines()[0].startswith("row,cluster")
+    assert len(labels.stdout.splitlines()) == 91
     assert "90 rows in 3 clusters" in labels.stderr
 
 
@@ -104,6 +105,7 @@ def test_classes_from_a_file_score_the_clusters(rows):
 def damaged(folder):
     (folder / "text.csv").write_text("a,b\n1,2\n3,oops\n")
     (folder / "empty.csv").write_text("")
+    (folder / "rows.doc").write_text("1,2\n")
     (folder / "broken.npy").write_bytes(b"\x93NUMPY garbage")
     (folder / "broken.npz").write_bytes(b"PK garbage")
     (folder / "broken.parquet").write_bytes(b"PAR1 garbage")
@@ -118,8 +120,8 @@ def damaged(folder):
     ("name", "message"),
     [
         ("missing.csv", "no such file"),
-        ("rows.txt", "ending '.txt' is not known"),
-        ("text.csv", "must be a number"),
+        ("rows.doc", "ending '.doc' is not known"),
+        ("text.csv", "column 'b' is numeric, but row 2 (line 3) holds 'oops'"),
         ("empty.csv", "is empty"),
         ("broken.npy", "cannot be read as .npy"),
         ("broken.npz", "cannot be read as .npz"),

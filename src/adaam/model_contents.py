@@ -11,11 +11,13 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 
 from adaam.large import RowBlocks, Stability
 from adaam.planning import Plan
 from adaam.prepare import Preparation
 from adaam.selection import Selection
+from adaam.tables import Column, TableEncoder
 
 Sides = dict[str, int]  # what each letter stands for, as far as it is known
 
@@ -150,7 +152,23 @@ class Several:
         return next((found for item in value if (found := Number().problem(item, {}))), None)
 
 
-Content: TypeAlias = Numbers | Count | Number | Words | Graph | Part | Several
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What is done with the columns of a table, at least one of them used."""
+
+    required: bool = True
+
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
+        if not isinstance(value, tuple) or not all(isinstance(column, Column) for column in value):
+            return f"is {_shown(value)}, not a tuple of columns"
+        if not any(column.is_taken for column in value):
+            return "uses no column"
+        unlike = [c.name for c in value if c.terms and (c.weights is None or c.weights.shape != (len(c.terms),))]
+        return f"has other weights than words in {unlike[0]!r}" if unlike else None
+
+
+Content: TypeAlias = Numbers | Count | Number | Words | Graph | Part | Several | Columns
 Contents: TypeAlias = dict[str, Content]
 
 # Letters: d features, m components, n rows, c clusters, e known rows, l landmarks, v spectral vectors.
@@ -172,6 +190,8 @@ PIECES: Contents = {
     "n_iter_": Count(),
 }
 FITTED: dict[str, Contents] = {
+    "TableEncoder": {**FEATURES, "columns_": Columns()},
+    "Pipeline": {},
     "PreparedMetric": MAP,
     "LPP": {**MAP, **RECALL},
     "AdaAM": {
@@ -213,6 +233,8 @@ def fitted_problem(model: Any, sides: Sides | None = None) -> str | None:
     name = type(model).__name__
     if name not in FITTED:
         return f"it is {_shown(model)}, which is no estimator"
+    if isinstance(model, Pipeline):
+        return _pipeline_problem(model)
     contents, params = FITTED[name], model.get_params(deep=False)
     held = {key: value for key, value in vars(model).items() if key.endswith("_") and not key.startswith("_")}
     known: Sides = {} if sides is None else sides
@@ -228,10 +250,29 @@ def fitted_problem(model: Any, sides: Sides | None = None) -> str | None:
     return f"{name} has no attribute {unknown[0]!r}" if unknown else None
 
 
+def _pipeline_problem(model: Any) -> str | None:
+    """A pipeline is a table's columns and the model that they are for, which expects as many as they make."""
+    steps = model.steps
+    if not isinstance(steps, list) or not all(isinstance(step, tuple) and len(step) == 2 for step in steps):
+        return "Pipeline has other steps than a table and a model"
+    if [name for name, _ in steps] != ["table", "model"] or not isinstance(steps[0][1], TableEncoder):
+        return "Pipeline has other steps than a table and a model"
+    encoder, last = steps[0][1], steps[1][1]
+    if not isinstance(last, BaseEstimator) or isinstance(last, TableEncoder | Pipeline):
+        return f"the model of Pipeline is {_shown(last)}"
+    found = fitted_problem(encoder) or fitted_problem(last)
+    if found is not None:
+        return found
+    n_made = len(encoder.get_feature_names_out())
+    if n_made != last.n_features_in_:
+        return f"its table makes {n_made} columns, but its model expects {last.n_features_in_}"
+    return None
+
+
 def setting_problem(cls: type, name: str, value: Any) -> str | None:
     """Return what is wrong with a setting by the annotation of the constructor's parameter, or None."""
     hint = get_type_hints(cls.__init__).get(name, Any)  # type: ignore[misc]
-    if isinstance(value, float) and np.isnan(value):
+    if isinstance(value, float) and np.isnan(value) and issubclass(cls, BaseEstimator):
         return f"{name} of {cls.__name__} is NaN"
     return None if _fits(value, hint) else f"{name}={_shown(value)} is no setting of {cls.__name__}"
 

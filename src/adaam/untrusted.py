@@ -108,6 +108,14 @@ def open_archive(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> It
         yield Archive(stream, max_bytes)
 
 
+def read_array(path: str | os.PathLike[str], kinds: str = NUMBERS, max_bytes: int = MAX_BYTES) -> Any:
+    """Read a whole .npy file; to be used within `reading`, which names the file."""
+    size = Path(path).stat().st_size
+    if size > max_bytes:
+        raise UnreadableFileError(f"it has {size} bytes, more than max_bytes={max_bytes}")
+    return array_of(bytearray(Path(path).read_bytes()), Path(path).name, kinds)
+
+
 def array_of(content: bytearray, name: str, kinds: str = NUMBERS) -> Any:
     """Return the array of a whole .npy file; shape and type must account for every byte.
 

@@ -10,11 +10,14 @@ from typing import Any
 from adaam._version import __version__
 from adaam.cli import commands, datasets, reproduce
 from adaam.cli.streams import command_streams, discard, discard_unwritten, output_error
+from adaam.cli.tables import add_column_options, add_reading_options
 from adaam.interrupts import interruptible
 
 EXAMPLES = """examples:
-  adaam cluster digits --clusters 10 --plot digits.png
-  adaam cluster rows.csv --clusters 5 -o labels.csv
+  adaam inspect customers.csv
+  adaam cluster customers.csv --clusters 5 -o clusters.csv --model customers.adaam
+  adaam predict customers.adaam new_customers.csv -o new_clusters.csv
+  adaam cluster digits --clusters 10 --plot digits.png -o labels.csv
   adaam fit rows.npy --clusters 5 -o metric.adaam
   adaam fit large.npy --clusters 10 --dry-run
   adaam transform metric.adaam new_rows.npy -o mapped.npy
@@ -33,17 +36,31 @@ def build_parser() -> ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"adaam {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    rows_help = 'a .npy, .npz, .csv or .parquet file of numbers, or "digits" for the embedded data set'
+    rows_help = (
+        "a table (.csv, .tsv, .txt, .xlsx, .parquet, .jsonl), an array (.npy, .npz), "
+        '"digits" for the embedded data set, or "-" for a table on standard input'
+    )
     source_help = "; .npy, .parquet (also a folder of them) and .zarr are read block by block and may exceed memory"
+    results_help = 'as .csv, .tsv, .npy, .npz or .parquet; CSV on standard output by default, or for "-"'
+
+    command = subparsers.add_parser("inspect", help="show what a table holds and what would be done with its columns")
+    command.set_defaults(run=commands.inspect)
+    command.add_argument("rows", metavar="ROWS", help=rows_help)
+    add_column_options(command)
+    add_reading_options(command)
 
     command = subparsers.add_parser("cluster", help="cluster the rows of a file")
     command.set_defaults(run=commands.cluster)
     command.add_argument("rows", metavar="ROWS", help=rows_help)
     _add_learner_options(command, _clusters)
-    command.add_argument("-o", "--output", metavar="FILE", help='labels as .csv, .npy, .npz, .parquet; "-" prints CSV')
-    command.add_argument("--truth", metavar="FILE", help="known classes, one a row, to score the clusters against")
+    command.add_argument(
+        "-o", "--output", metavar="FILE", help=f"a line for each row: its id and cluster, {results_help}"
+    )
+    command.add_argument(
+        "--truth", metavar="COLUMN|FILE", help="known classes, a column of the table or a file of one, to score against"
+    )
     command.add_argument("--plot", metavar="FILE", help="a picture of the clusters (.png, .pdf, .svg)")
-    command.add_argument("--model", metavar="FILE", help="also write the fitted model")
+    command.add_argument("--model", metavar="FILE", help="also write the fitted model, for adaam predict")
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the k-means starts (default: 0)")
     command.add_argument(
         "--head",
@@ -52,6 +69,17 @@ def build_parser() -> ArgumentParser:
         help="how rows are partitioned (default: chosen with the metric)",
     )
     command.add_argument("--verbose", action="store_true", help="tell phases, and each metric as it has been tried")
+    add_column_options(command)
+    add_reading_options(command)
+
+    command = subparsers.add_parser("predict", help="tell the cluster of new rows by a model that was kept")
+    command.set_defaults(run=commands.predict)
+    command.add_argument("model", metavar="MODEL", help="a model file written by cluster --model")
+    command.add_argument("rows", metavar="ROWS", help=rows_help)
+    command.add_argument(
+        "-o", "--output", metavar="FILE", help=f"a line for each row: its id and cluster, {results_help}"
+    )
+    add_reading_options(command)
 
     command = subparsers.add_parser("fit", help="learn a map and write it as a model file")
     command.set_defaults(run=commands.fit)
@@ -66,12 +94,22 @@ def build_parser() -> ArgumentParser:
     )
     command.add_argument("--dry-run", action="store_true", help="say what the fit would do, and do nothing")
     command.add_argument("--verbose", action="store_true", help="tell phases and passes over row blocks")
+    add_column_options(command)
+    add_reading_options(command)
 
     command = subparsers.add_parser("transform", help="map rows by a model file")
     command.set_defaults(run=commands.transform)
     command.add_argument("model", metavar="MODEL", help="a model file written by fit or cluster --model")
     command.add_argument("rows", metavar="ROWS", help=rows_help + source_help)
     command.add_argument("-o", "--output", metavar="FILE", default="-", help="mapped rows (default: CSV on stdout)")
+    add_reading_options(command)
+
+    for name in ("cluster", "predict"):
+        subparsers.choices[name].add_argument(
+            "--layers", action="store_true", help="also the cluster in each layer, coarsest first"
+        )
+    for name in ("cluster", "predict", "fit", "transform"):
+        subparsers.choices[name].add_argument("--force", action="store_true", help="replace outputs that exist already")
 
     reproduce.add_commands(subparsers)
     datasets.add_command(subparsers)

@@ -17,6 +17,7 @@ from adaam.bench.records import RecordsError, RecordsFile, missing, read_records
 from adaam.bench.session import Outcome, describe_failures, run_tasks
 from adaam.bench.skips import runnable, skip_records
 from adaam.cli.commands import say
+from adaam.cli.outputs import check_folder
 from adaam.cli.streams import show
 from adaam.files import atomic_file
 from adaam.report.chart_files import write_chart
@@ -26,6 +27,7 @@ from adaam.report.summary import summaries
 from adaam.report.tables import RENDERERS, all_tables, text
 
 RECORDS = "records.jsonl"
+PAGE = "report.html"
 DEFAULT_OUT = "adaam-results"
 
 
@@ -57,6 +59,11 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument("records", metavar="RECORDS", help="a records file (.jsonl, .jsonl.gz) or a results folder")
     command.add_argument("--out", metavar="FOLDER", help="where to write (default: the folder of the records)")
 
+    for name in ("reproduce", "report"):
+        subparsers.choices[name].add_argument(
+            "--force", action="store_true", help="write into a folder that holds files of another kind"
+        )
+
 
 def reproduce(arguments: Namespace) -> None:
     """Run a plan's missing cases and write what its records show."""
@@ -67,6 +74,7 @@ def reproduce(arguments: Namespace) -> None:
     folder = data_folder(arguments.data)
     plan = available(chosen_plan(arguments, folder), folder, required=arguments.datasets is not None)
     out = Path(arguments.out)
+    check_folder(out, (RECORDS,), force=arguments.force)
     out.mkdir(parents=True, exist_ok=True)
 
     with RecordsFile(out / RECORDS) as records:
@@ -106,6 +114,7 @@ def report(arguments: Namespace) -> None:
     if not reading.records:
         raise RecordsError(f"{source}: holds no records.")
     out = Path(arguments.out) if arguments.out else source.parent
+    check_folder(out, (RECORDS, source.name, PAGE), force=arguments.force)
     out.mkdir(parents=True, exist_ok=True)
     write_report(reading.records, out, exhibits=source.parent / FOLDER)
 
