@@ -253,10 +253,11 @@ def fitted_problem(model: Any, sides: Sides | None = None) -> str | None:
 def _pipeline_problem(model: Any) -> str | None:
     """A pipeline is a table's columns and the model that they are for, which expects as many as they make."""
     steps = model.steps
-    if not isinstance(steps, list) or not all(isinstance(step, tuple) and len(step) == 2 for step in steps):
-        return "Pipeline has other steps than a table and a model"
-    if [name for name, _ in steps] != ["table", "model"] or not isinstance(steps[0][1], TableEncoder):
-        return "Pipeline has other steps than a table and a model"
+    sound = isinstance(steps, list) and all(isinstance(step, tuple) and len(step) == 2 for step in steps)
+    if not sound or len(steps) != 2 or not isinstance(steps[0][1], TableEncoder):
+        return "Pipeline has other steps than a TableEncoder and a model"
+    if not all(isinstance(name, str) for name, _ in steps):
+        return "a step of Pipeline has no name"
     encoder, last = steps[0][1], steps[1][1]
     if not isinstance(last, BaseEstimator) or isinstance(last, TableEncoder | Pipeline):
         return f"the model of Pipeline is {_shown(last)}"

@@ -85,18 +85,23 @@ def is_text(path):
     assert path.stat().st_size > 0
 
 
+TRANSFORM = ["transform", "metric.adaam", "rows.npy", "--force"]
 REPRODUCE = ["reproduce", "--data", ".", "--plan", "plan.toml", "--out", "out"]
 # Arguments, and what the outputs must be once they are there.
 COMMANDS = {
     "cluster": (
         ["cluster", "rows.npy", "--clusters", "5", "--components", "5", "--head", "k-means"],
         {"labels.csv": is_csv, "model.adaam": is_model, "plot.png": is_png},
-        ["-o", "labels.csv", "--model", "model.adaam", "--plot", "plot.png"],
+        ["-o", "labels.csv", "--model", "model.adaam", "--plot", "plot.png", "--force"],
     ),
-    "fit": (["fit", "rows.npy", "--clusters", "5"], {"new.adaam": is_model}, ["-o", "new.adaam"]),
-    "transform .npy": (["transform", "metric.adaam", "rows.npy"], {"z.npy": is_npy}, ["-o", "z.npy"]),
-    "transform .csv": (["transform", "metric.adaam", "rows.npy"], {"z.csv": is_csv}, ["-o", "z.csv"]),
-    "transform .parquet": (["transform", "metric.adaam", "rows.npy"], {"z.parquet": is_parquet}, ["-o", "z.parquet"]),
+    "fit": (["fit", "rows.npy", "--clusters", "5"], {"new.adaam": is_model}, ["-o", "new.adaam", "--force"]),
+    "transform .npy": (TRANSFORM, {"z.npy": is_npy}, ["-o", "z.npy"]),
+    "transform .csv": (TRANSFORM, {"z.csv": is_csv}, ["-o", "z.csv"]),
+    "transform .parquet": (
+        ["transform", "metric.adaam", "rows.npy"],
+        {"z.parquet": is_parquet},
+        ["-o", "z.parquet"],
+    ),
     "reproduce": (REPRODUCE, {"out/records.jsonl": is_records, "out/table1.csv": is_text}, []),
     "datasets --fetch": (
         ["datasets", "--data", ".", "--server", "{server}", "--fetch", "usps"],

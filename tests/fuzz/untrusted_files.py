@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 from scipy.io import savemat
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, csr_array, save_npz
 from sklearn.datasets import load_iris
+from sklearn.pipeline import make_pipeline
 
 import adaam
 from adaam.bench.arff import read_arff
@@ -26,16 +27,17 @@ from adaam.bench.exhibit import make_exhibit
 from adaam.bench.exhibit_files import read_exhibit, write_exhibit
 from adaam.bench.plan import PlanError, read_plan
 from adaam.bench.records import line_of, read_records
-from adaam.cli.tables import TableError, read_table
+from adaam.cli.tables import array_rows
 from adaam.report.charts import all_charts
 from adaam.report.tables import RENDERERS, all_tables
-from adaam.rows import open_rows, read_all
+from adaam.rows import RowSource, open_rows, read_all
+from adaam.tables import TableEncoder, read_frame
 from adaam.untrusted import UnreadableFileError
 from fuzz.mutations import changed_archive, changed_array, changed_bytes, changed_json, changed_text
 
 X, Y = load_iris(return_X_y=True)
 Content = dict[str, bytes]  # the files of a mutant, by their names
-REFUSALS = (UnreadableFileError, TableError, PlanError, FileNotFoundError)
+REFUSALS = (UnreadableFileError, PlanError, FileNotFoundError)
 PLAN = """title = "tiny"
 starts = 2
 rounds = 6
@@ -62,6 +64,7 @@ MODELS = {
     "k-means": adaam.AdaAMClustering(3, head="k-means", learner=adaam.LPP(2)),
     "chosen": adaam.AdaAMClustering(3),
     "counted": adaam.AdaAMClustering("auto", head="diffusion"),
+    "table": make_pipeline(adaam.TableEncoder(kinds={"x0": "number"}), adaam.AdaAM(3)),
 }
 
 
@@ -233,8 +236,46 @@ def rows_of(path):
     return read_all(open_rows(path))
 
 
-def table_of(path):
-    return read_table(str(path)).X
+def array_of_command(path):
+    """Rows as the commands read them from an array file."""
+    found = array_rows(str(path)).X
+    return read_all(found) if isinstance(found, RowSource) else found
+
+
+def table_of_command(path):
+    """A table as the commands read it, with its columns as numbers."""
+    frame = read_frame(path)
+    return TableEncoder().fit(frame).transform(frame)
+
+
+def sparse(path):
+    save_npz(path, csr_array(X))
+
+
+def jsonl(path):
+    words = ("red", "green", "blue")
+    rows = [{"a": row[0], "b": row[1], "c": words[label], "d": None} for row, label in zip(X, Y, strict=True)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def xlsx(path):
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.append(["a", "b", "when", "word"])
+    for row, label in zip(X[:40], Y, strict=False):
+        sheet.append([float(row[0]), float(row[1]), "2024-01-0" + str(1 + label), "red" if label else "blue"])
+    book.save(path)
+
+
+def mixed_csv(path):
+    words = ("red", "green", "blue")
+    lines = [
+        f"{i},{row[0]},{words[label]},2024-01-{1 + i % 28:02},{row[1]}"
+        for i, (row, label) in enumerate(zip(X, Y, strict=True))
+    ]
+    path.write_text("id,size,colour,day,weight\n" + "\n".join(lines) + "\n")
 
 
 def text_change(content, rng):
@@ -253,14 +294,19 @@ KINDS = {
     "model": Kind("models", models, changed_archive, adaam.load),
     ".npy": Kind("data files", file_of("rows.npy", npy), changed_array, rows_of),
     ".npz": Kind("data files", file_of("rows.npz", npz), changed_archive, read_npz),
-    ".npz, commands": Kind("data files", file_of("rows.npz", npz), changed_archive, table_of),
-    ".npy, commands": Kind("data files", file_of("rows.npy", npy), changed_array, table_of),
+    ".npz, commands": Kind("data files", file_of("rows.npz", npz), changed_archive, array_of_command),
+    "sparse .npz": Kind("data files", file_of("rows.npz", sparse), changed_archive, array_of_command),
+    ".npy, commands": Kind("data files", file_of("rows.npy", npy), changed_array, array_of_command),
     ".mat": Kind("data files", mats, None, read_mat),
     ".mat 7.3": Kind("data files", file_of("rows.mat", hdf5), None, read_mat),
     "IDX": Kind("data files", idx, None, read_idx, "."),
     "ARFF": Kind("data files", file_of("rows.arff", arff), text_change, lambda path: read_arff(path, "class", 1000)),
-    ".csv": Kind("data files", file_of("rows.csv", csv), text_change, table_of),
+    ".csv": Kind("data files", file_of("rows.csv", csv), text_change, table_of_command),
+    ".csv, mixed": Kind("data files", file_of("rows.csv", mixed_csv), text_change, table_of_command),
+    ".jsonl": Kind("data files", file_of("rows.jsonl", jsonl), text_change, table_of_command),
+    ".xlsx": Kind("data files", file_of("rows.xlsx", xlsx), changed_archive, table_of_command),
     ".parquet": Kind("data files", file_of("rows.parquet", parquet), None, rows_of),
+    ".parquet, commands": Kind("data files", file_of("rows.parquet", parquet), None, table_of_command),
     "Zarr": Kind("data files", zarrs, array_or_json, rows_of, "rows.zarr"),
     "records": Kind("data files", records, sealed_records, read_and_tabulate),
     "exhibit": Kind("data files", exhibits, changed_archive, lambda path: read_exhibit(path.parent, "flowers")),

@@ -3,6 +3,7 @@
 import io
 import json
 import pickle
+import struct
 import time
 import zipfile
 
@@ -40,6 +41,27 @@ def test_a_sparse_matrix_whose_indices_point_anywhere_is_refused(tmp_path):
     rows.indices[3] = 2**30
     savemat(tmp_path / "rows.mat", {"fea": rows, "gnd": Y})
     with pytest.raises(DataFileError, match=r"rows.mat: cannot be read as mat: .*indices"):
+        read_mat(tmp_path / "rows.mat")
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("dtype", [float, np.float32, bool])
+def test_a_sparse_matrix_is_read_as_scipy_reads_it(tmp_path, compressed, dtype):
+    rows = np.where(X % 3 == 0, X, 0).astype(dtype)
+    savemat(tmp_path / "rows.mat", {"fea": csc_array(rows), "gnd": Y, "z": 1}, do_compression=compressed)
+    np.testing.assert_array_equal(read_mat(tmp_path / "rows.mat").X, rows)
+    savemat(tmp_path / "rows.mat", {"gnd": csc_array(Y[None, :]), "fea": csc_array(rows)}, do_compression=compressed)
+    np.testing.assert_array_equal(read_mat(tmp_path / "rows.mat").y, Y)
+
+
+def test_a_sparse_matrix_whose_parts_are_missing_is_refused(tmp_path):
+    """SciPy's reader ended the process: it looked for the last of no column starts."""
+    savemat(tmp_path / "rows.mat", {"fea": csc_array(X), "gnd": Y})
+    content = (tmp_path / "rows.mat").read_bytes()
+    place = content.find(struct.pack("<2I", 5, 16))  # where each of the three columns begins, and the last one ends
+    assert place > 0
+    (tmp_path / "rows.mat").write_bytes(content[:place] + struct.pack("<2I", 5, 0) + content[place + 24 :])
+    with pytest.raises(DataFileError, match=r"rows.mat: cannot be read as mat"):
         read_mat(tmp_path / "rows.mat")
 
 

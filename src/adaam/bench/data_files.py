@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from scipy.sparse import issparse
 
 from adaam._typing import FloatMatrix, IntVector
+from adaam.bench.mat_sparse import read_sparse
 from adaam.untrusted import MAX_BYTES, NUMBERS, NUMBERS_AND_WORDS, UnreadableFileError, open_archive, reading
 
 IDX_IMAGES, IDX_LABELS = 0x0803, 0x0801
@@ -115,17 +117,11 @@ def _read_mat5(path: Path) -> tuple[FloatMatrix, IntVector]:
     described = {name: shape for name, shape, _ in whosmat(path)}
     rows, classes = _pick(path, described, ROWS), _pick(path, described, CLASSES)
     check_size(path, 8 * sum(math.prod(described[name]) for name in (rows, classes)))
-    arrays = loadmat(path, variable_names=[rows, classes])
-    return _dense(arrays[rows]), _dense(arrays[classes])
-
-
-def _dense(array: Any) -> Any:
-    """Return an array; indices of a sparse one are looked at first, since SciPy would write wherever they point."""
-    if not hasattr(array, "toarray"):
-        return np.asarray(array)
-    packed = array.tocsc(copy=False) if array.format == "csc" else array
-    packed.check_format(full_check=True)
-    return np.asarray(packed.toarray())
+    sparse = {name: read_sparse(path, name) for name in (rows, classes)}
+    dense = [name for name, matrix in sparse.items() if matrix is None]
+    arrays = sparse | (loadmat(path, variable_names=dense) if dense else {})
+    X, y = (arrays[name] for name in (rows, classes))
+    return tuple(np.asarray(each.toarray() if issparse(each) else each) for each in (X, y))  # type: ignore[return-value]
 
 
 def _read_hdf5(path: Path) -> tuple[FloatMatrix, IntVector]:

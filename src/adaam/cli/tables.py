@@ -27,7 +27,7 @@ from adaam.tables import (
     read_delimited,
     read_frame,
 )
-from adaam.untrusted import NUMBERS_AND_WORDS, Archive, open_archive, reading
+from adaam.untrusted import NUMBERS_AND_WORDS, Archive, UnreadableFileError, open_archive, reading
 
 AS_REQUESTED = "id, as requested"
 MANY_COLUMNS = 40  # more are told by their treatment, not one by one
@@ -166,7 +166,7 @@ def _sparse(archive: Archive) -> Any:
     form = form.decode() if isinstance(form, bytes) else form
     make = {"csr": csr_array, "csc": csc_array}.get(form)
     if make is None:
-        raise TableError(f"it holds a sparse matrix of format {form!r}; use CSR or CSC")
+        raise UnreadableFileError(f"it holds a sparse matrix of format {form!r}; use CSR or CSC")
     shape = tuple(int(side) for side in archive.array("shape.npy").ravel())
     matrix = make(tuple(archive.array(f"{name}.npy") for name in ("data", "indices", "indptr")), shape=shape)
     matrix.check_format(full_check=True)
