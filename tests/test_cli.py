@@ -10,6 +10,7 @@ import pytest
 from sklearn.datasets import load_iris, make_blobs
 
 import adaam
+from child_processes import heed_interrupts
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 
@@ -204,7 +205,11 @@ def test_an_interrupt_exits_with_130_and_leaves_no_file(tmp_path):
     arguments = ["cluster", str(tmp_path / "rows.npy"), "--clusters", "10", "-o", str(tmp_path / "l.csv")]
     program = f"import sys; from adaam.cli import main; print('ready', flush=True); sys.exit(main({arguments!r}))"
     process = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"

@@ -13,6 +13,7 @@ import adaam.affinity
 import adaam.estimators
 from adaam.engines import ClusterPlan, CPUEngine, DaskEngine, GPUEngine
 from adaam.large import RowBlocks, Stability
+from adaam.model_contents import setting_problem
 from adaam.planning import Plan
 from adaam.prepare import Preparation
 from adaam.selection import ClusterCount, Selection, Trial
@@ -77,32 +78,46 @@ def encoded(value: Any, arrays: Arrays, path: str) -> Any:
 
 
 def decoded(data: Any, arrays: Arrays) -> Any:
-    """Turn JSON data and arrays back into the value."""
+    """Turn JSON data and arrays back into the value; arrays that were named are taken out of `arrays`."""
     if not isinstance(data, dict):
+        if isinstance(data, list):
+            raise ValueError("a list stands where a value was expected")
         return data
     if "array" in data:
-        return arrays[data["array"]]
+        return _array(data["array"], arrays)
     if "sparse" in data:
         parts = [decoded(data["sparse"][name], arrays) for name in ("data", "indices", "indptr")]
         matrix = csr_array(tuple(parts), shape=tuple(data["shape"]))
-        matrix.check_format()
+        matrix.check_format(full_check=True)
         return matrix
     if "mapping" in data:
         return {key: decoded(item, arrays) for key, item in data["mapping"].items()}
     for kind, make in (("tuple", tuple), ("list", list), ("names", _names)):
         if kind in data:
-            return make(decoded(item, arrays) for item in data[kind])
+            return make([decoded(item, arrays) for item in data[kind]])
     cls = known_classes().get(data["class"])
     if cls is None:
         raise ValueError(f"unknown class {data['class']!r}")
-    value = cls(**{key: decoded(item, arrays) for key, item in data["params"].items()})
+    params = {key: decoded(item, arrays) for key, item in data["params"].items()}
+    value = cls(**params)
+    problem = next((found for key, item in params.items() if (found := setting_problem(cls, key, item))), None)
+    if problem is not None:
+        raise ValueError(problem)
     for key, item in data["fitted"].items():
-        if not FITTED.fullmatch(key):
+        if not FITTED.fullmatch(key) or isinstance(value, VALUES):
             raise ValueError(f"unexpected attribute {key!r}")
         setattr(value, key, decoded(item, arrays))
     return value
 
 
-def _names(items: Any) -> Any:
+def _array(name: Any, arrays: Arrays) -> Any:
+    if name not in arrays:
+        raise ValueError(f"the array {name!r} is missing, or used twice")
+    return arrays.pop(name)
+
+
+def _names(items: list[Any]) -> Any:
     """Feature names, as scikit-learn keeps them."""
-    return np.array(list(items), dtype=object)
+    if not all(isinstance(item, str) for item in items):
+        raise ValueError("a name is no word")
+    return np.array(items, dtype=object)

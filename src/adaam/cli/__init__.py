@@ -1,15 +1,17 @@
 """The command line: parses and calls; errors become one line and an exit code."""
 
-import os
+import signal
 import sys
 import warnings
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from adaam._version import __version__
 from adaam.cli import commands, datasets, reproduce
+from adaam.cli.streams import command_streams, discard, discard_unwritten, output_error
 from adaam.cli.tables import add_column_options, add_reading_options
+from adaam.interrupts import interruptible
 
 EXAMPLES = """examples:
   adaam inspect customers.csv
@@ -136,22 +138,39 @@ def _add_learner_options(command: ArgumentParser, clusters: Callable[[str], int 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return 0, 1 for work that failed, 130 for an interrupt (2, bad usage, exits in the parser)."""
-    arguments = build_parser().parse_args(argv)
+    """Run a command.
+
+    Returns
+    -------
+    int
+        0 when everything was written; 1 for work that failed; 128 and the number of the signal for a command that was
+        asked to end (130 for Ctrl-C). Bad usage exits with 2 in the parser.
+    """
+    with command_streams(), interruptible():
+        arguments = build_parser().parse_args(argv)
+        return _run(arguments)
+
+
+def _run(arguments: Namespace) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             arguments.run(arguments)
             sys.stdout.flush()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         print("adaam: interrupted; nothing was written half-way", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # The reader went away, as `head` does; the interpreter must not complain about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 128 + getattr(interrupt, "number", signal.SIGINT)
+    except BrokenPipeError as error:
+        # Whoever read standard output went away, as `head` does. Of a pipe that was to be written the error has a name.
+        if error.filename is None:
+            discard(sys.stdout)
+            return 0
+        print(f"adaam: error: {error}", file=sys.stderr)
+        return 1
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
-        print(f"adaam: error: {error or type(error).__name__}", file=sys.stderr)
+        told = output_error(error) if isinstance(error, OSError) else error
+        print(f"adaam: error: {told or type(error).__name__}", file=sys.stderr)
+        discard_unwritten(sys.stdout)
         return 1
     return 0
 

@@ -18,6 +18,7 @@ from adaam.bench.session import Outcome, describe_failures, run_tasks
 from adaam.bench.skips import runnable, skip_records
 from adaam.cli.commands import say
 from adaam.cli.outputs import check_folder
+from adaam.cli.streams import show
 from adaam.files import atomic_file
 from adaam.report.chart_files import write_chart
 from adaam.report.charts import all_charts
@@ -78,7 +79,10 @@ def reproduce(arguments: Namespace) -> None:
 
     with RecordsFile(out / RECORDS) as records:
         if records.torn_bytes:
-            say(f"{records.path}: {records.torn_bytes} bytes of a record cut short were dropped; it will be run again.")
+            say(
+                f"{records.path}: {records.torn_bytes} bytes of a record cut short were set aside in "
+                f"{records.torn_path.name}; it will be run again."
+            )
         cases = plan.cases(sizes(plan.datasets))
         ready, left_out = runnable(cases)
         for reason in dict.fromkeys(reason for _, reason in left_out):
@@ -173,14 +177,12 @@ def command_of(arguments: Namespace) -> str:
 
 
 def write_report(records: list[dict[str, Any]], out: Path, *, exhibits: Path) -> None:
-    """Write every table in every form, every figure, and the page; print the first table."""
+    """Write every table in every form, every figure, and the page; print the first table once all are there."""
     tables = all_tables(records)
     for table in tables:
         for ending, render in RENDERERS.items():
             with atomic_file(out / f"{table.name}{ending}") as stream:
                 stream.write(render(table).encode())
-    if tables:
-        print(text(tables[0]))
     written = [f"{table.name}.{{{','.join(ending[1:] for ending in RENDERERS)}}}" for table in tables]
     try:
         written += [f"{chart.name}.{{png,pdf}}" for chart in all_charts(records) if write_chart(chart, out)]
@@ -192,6 +194,8 @@ def write_report(records: list[dict[str, Any]], out: Path, *, exhibits: Path) ->
     except ImportError as error:
         say(f"the page was left out. {error}")
     say(f"wrote to {out}: {', '.join(written)}" if written else f"{out}: there is nothing to show yet.")
+    if tables:  # last, since whoever reads it may leave
+        show(text(tables[0]))
 
 
 def stored_exhibits(records: list[dict[str, Any]], folder: Path) -> list[Exhibit]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from adaam.cli.outputs import STANDARD
 from adaam.cli.tables import Rows
-from adaam.files import atomic_file
+from adaam.files import atomic_file, spreadsheet_text
 from adaam.tables import TableError
 
 ENDINGS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
@@ -95,7 +95,7 @@ def check_ending(target: str) -> str:
 def _text(columns: Columns, sep: str) -> str:
     text = io.StringIO()
     writer = csv.writer(text, delimiter=sep, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow(map(spreadsheet_text, columns))
     writer.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
     return text.getvalue()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse, load_npz
+from scipy.sparse import csc_array, csr_array, issparse
 from sklearn.datasets import load_digits
 from sklearn.pipeline import Pipeline
 
@@ -27,6 +27,7 @@ from adaam.tables import (
     read_delimited,
     read_frame,
 )
+from adaam.untrusted import NUMBERS_AND_WORDS, Archive, UnreadableFileError, open_archive, reading
 
 AS_REQUESTED = "id, as requested"
 MANY_COLUMNS = 40  # more are told by their treatment, not one by one
@@ -143,23 +144,33 @@ def array_rows(source: str) -> Rows | None:
 
 def read_npz(path: Path) -> Rows:
     """Read an archive of arrays named X, y and image_shape, or a sparse matrix as SciPy writes it."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            keys = list(archive.keys())
-            if {"format", "data", "shape"} <= set(keys):
-                return Rows(load_npz(path).tocsr())
-            key = "X" if "X" in keys else keys[0] if len(keys) == 1 else None
-            if key is None:
-                raise TableError(f"{path}: holds arrays {', '.join(keys)}; the rows must be named X.")
-            X, classes = archive[key], archive["y"] if "y" in keys else None
-            shape = tuple(int(side) for side in archive["image_shape"]) if "image_shape" in keys else ()
-    except TableError:
-        raise
-    except Exception as error:  # zipfile and NumPy meet damage with a dozen kinds of errors
-        raise TableError(f"{path}: cannot be read as .npz: {error}") from error
-    if X.ndim != 2 or X.dtype.kind not in "fiub":
+    with reading(path, ".npz", TableError), open_archive(path) as archive:
+        keys = [name.removesuffix(".npy") for name in archive.names]
+        if {"format", "data", "shape"} <= set(keys):
+            return Rows(_sparse(archive))
+        key = "X" if "X" in keys else keys[0] if len(keys) == 1 else None
+        if key is None:
+            raise TableError(f"{path}: holds arrays {', '.join(keys)}; the rows must be named X.")
+        X = archive.array(f"{key}.npy")
+        classes = archive.array("y.npy", NUMBERS_AND_WORDS) if "y" in keys else None
+        shape = archive.array("image_shape.npy").tolist() if "image_shape" in keys else None
+    if X.ndim != 2:
         raise TableError(f"{path}: holds an array of shape {X.shape} and type {X.dtype}, not a table of numbers.")
-    return Rows(X, classes=classes, image_shape=(shape[0], shape[1]) if len(shape) == 2 else None)
+    is_shape = isinstance(shape, list) and len(shape) == 2 and all(isinstance(side, int) for side in shape)
+    return Rows(X, classes=classes, image_shape=(shape[0], shape[1]) if is_shape and shape is not None else None)
+
+
+def _sparse(archive: Archive) -> Any:
+    """Return a sparse matrix whose indices point into it."""
+    form = archive.array("format.npy", NUMBERS_AND_WORDS).item()
+    form = form.decode() if isinstance(form, bytes) else form
+    make = {"csr": csr_array, "csc": csc_array}.get(form)
+    if make is None:
+        raise UnreadableFileError(f"it holds a sparse matrix of format {form!r}; use CSR or CSC")
+    shape = tuple(int(side) for side in archive.array("shape.npy").ravel())
+    matrix = make(tuple(archive.array(f"{name}.npy") for name in ("data", "indices", "indptr")), shape=shape)
+    matrix.check_format(full_check=True)
+    return csr_array(matrix)
 
 
 def open_frame(source: str, arguments: Namespace, expected: tuple[str, ...] = ()) -> Frame:

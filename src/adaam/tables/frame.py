@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_array
 
+from adaam.untrusted import UnreadableFileError
+
 Cells = npt.NDArray[Any]  # one column: numbers, booleans, datetime64, or objects that are str or None
 
 # Marks of missing values, in lower case: those that pandas knows, and signs that stand alone in a cell.
@@ -20,7 +22,7 @@ MISSING_TEXTS = frozenset(
 )
 
 
-class TableError(ValueError):
+class TableError(UnreadableFileError):
     """A table cannot be read, or cannot be used as it is."""
 
 

@@ -9,8 +9,10 @@ import numpy as np
 
 from adaam.tables.delimited import SAMPLED_ROWS, TextForm, has_header, read_delimited, size_told
 from adaam.tables.frame import Frame, TableError, arranged, cells_of, counted, frame_of
+from adaam.untrusted import open_archive, reading
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
+MAX_EXCEL_BYTES = 1 << 29  # unpacked; a sheet of a million rows and twenty columns takes about as much
 ENDINGS = (*TEXT_ENDINGS, ".parquet", ".xlsx", ".xlsm", ".jsonl", ".ndjson")
 
 
@@ -42,6 +44,11 @@ def read_frame(
     """
     form = form or TextForm()
     ending = path.suffix.lower()
+    with reading(path, ending or "a table", TableError):
+        return _read(path, ending, form, sheet, expected)
+
+
+def _read(path: Path, ending: str, form: TextForm, sheet: str | None, expected: tuple[str, ...]) -> Frame:
     if ending in TEXT_ENDINGS:
         return read_delimited(path.read_bytes(), str(path), form, expected)
     if ending in (".jsonl", ".ndjson"):
@@ -106,6 +113,8 @@ def _read_excel(path: Path, form: TextForm, sheet: str | None, expected: tuple[s
         import openpyxl
     except ImportError as error:
         raise TableError(f"{path}: Excel files need openpyxl. Install it with: pip install 'adaam[tables]'") from error
+    with reading(path, "an Excel file", TableError), open_archive(path, MAX_EXCEL_BYTES):
+        pass  # it unpacks to no more than that
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         name = book.sheetnames[0] if sheet is None else sheet
