@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from adaam.tables.frame import Cells, Frame, TableError, arranged, counted, missing_cells, printable
+from adaam.tables.frame import Cells, Frame, TableError, arranged, counted, missing_cells
 from adaam.tables.number_text import LONGEST_NUMBER
 
 SEPARATORS = ("\t", ";", "|", ",")
@@ -246,7 +246,7 @@ def _named(
     if bad:
         i = bad[0]
         more = f" ({len(bad) - 1} more rows do not fit either)" if len(bad) > 1 else ""
-        shown = printable(sep.join(data[i]))[:60]
+        shown = sep.join(data[i])[:60]
         raise TableError(
             f"{label}: line {data_lines[i]} has {counted(len(data[i]), 'cell')}, other rows have {width}{more}: "
             f"{shown!r}. "

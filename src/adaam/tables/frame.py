@@ -1,7 +1,6 @@
 """The one form of a table in here: named columns of numbers, dates, or text with None for missing."""
 
 import numbers
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -80,7 +79,7 @@ def frame_of(X: Any) -> Frame:
 
 def arranged(names: Iterable[Any], columns: Sequence[Cells], **more: Any) -> Frame:
     """Return a frame whose names are text, none of them empty and none twice; what was changed is noted."""
-    given = [printable(str(name).strip()) for name in names]
+    given = [str(name).strip() for name in names]
     taken, notes = set(given), list(more.pop("notes", ()))
     found: list[str] = []
     for j, name in enumerate(given):
@@ -131,13 +130,6 @@ def missing_cells(cells: Cells, na_values: Iterable[str] = ()) -> npt.NDArray[np
 def counted(n: int, noun: str) -> str:
     """Return a number with its noun."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def printable(text: str) -> str:
-    """Return a text without control characters, which a terminal would obey."""
-    if text.isprintable():
-        return text
-    return "".join(" " if unicodedata.category(sign) in ("Cc", "Cf", "Zl", "Zp") else sign for sign in text)
 
 
 def _marks_nothing(cell: str | None, given: set[str]) -> bool:
