@@ -129,7 +129,7 @@ def damaged(folder):
         ("objects.npy", "cannot be read as .npy"),
         ("words.npy", "not numbers"),
         ("cube.npy", "not a table"),
-        ("nan.npy", "NaN"),
+        ("nan.npy", "nan.npy: row 0 holds nan in column 0. Rows must be finite"),
         ("two.npz", "the rows must be named X"),
     ],
 )

@@ -148,6 +148,9 @@ def test_classes_may_be_words_and_may_be_unknown(folder, capsys):
     (folder / "classes.csv").write_text("colour\n" + "\n".join(word or "red" for word in words))
     assert adaam("cluster", "t.csv", *ONE, "--drop", "colour", "--truth", "classes.csv") == 0
     assert "accuracy 98.3%" in capsys.readouterr().err
+    (folder / "once.csv").write_text("once\n" + "\n".join(word or "red" for word in words[1:]))
+    assert adaam("cluster", "t.csv", *ONE, "--drop", "colour", "--truth", "once.csv") == 0
+    assert "accuracy 96.7%" in capsys.readouterr().err
     assert adaam("cluster", "t.csv", *ONE, "--truth", "color") == 1
     assert "--truth color: is neither a column of the table nor a file" in capsys.readouterr().err
 

@@ -70,7 +70,7 @@ def cluster(arguments: Namespace) -> None:
     check_outputs([arguments.rows, truth_file], [output, arguments.model, arguments.plot], force=arguments.force)
     check_formats(output, arguments.plot)
     model = clusterer(arguments)
-    rows = in_memory(read_rows(arguments.rows, arguments))
+    rows = in_memory(read_rows(arguments.rows, arguments), arguments.rows)
     if arguments.plot and isinstance(rows.X, RowSource):
         raise TableError(f"{arguments.rows}: is too large to draw. Leave --plot out, or draw a part of the rows.")
     classes = known_classes(rows, arguments)
@@ -81,6 +81,8 @@ def cluster(arguments: Namespace) -> None:
     say(str(model.selection_))
     sizes = ", ".join(str(size) for size in np.bincount(labels[labels >= 0]))
     say(f"{len(labels)} rows in {model.n_clusters_} clusters of {sizes}")
+    if (labels < 0).any():
+        say(f"{(labels < 0).sum()} rows are outliers, labelled -1")
     if classes is not None:
         say(scores(classes, labels))
     columns = fitted_columns(rows, model, layers=arguments.layers)
@@ -117,18 +119,23 @@ def draw(rows: Rows, model: AdaAMClustering, labels: Any, target: str) -> None:
     draw_clusters(X, Z, labels, model.cluster_centers_, rows.image_shape, target)
 
 
-def in_memory(rows: Rows) -> Rows:
-    """Read the rows of a small source."""
-    if not isinstance(rows.X, RowSource) or is_large(rows.X):
-        return rows
-    return Rows(read_all(rows.X), rows.X.names)
+def in_memory(rows: Rows, label: str) -> Rows:
+    """Read the rows of a small source; a row that is not finite is named."""
+    if isinstance(rows.X, RowSource) and is_large(rows.X):
+        return rows  # checked as they are read
+    read = Rows(read_all(rows.X), rows.X.names) if isinstance(rows.X, RowSource) else rows
+    if isinstance(read.X, np.ndarray):
+        for _ in checked_blocks(ArrayRows(read.X, label, read.names)):
+            pass
+    return read
 
 
 def known_classes(rows: Rows, arguments: Namespace) -> Any:
     """Return known classes from the table or its archive, or from a file."""
     if rows.classes is not None or not arguments.truth:
         return rows.classes
-    classes = read_classes(arguments.truth, arguments)
+    n_rows = rows.n_rows if rows.kept is None else len(rows.kept)
+    classes = read_classes(arguments.truth, n_rows or 0, arguments)
     if rows.kept is not None and len(classes) == len(rows.kept):
         classes = classes[rows.kept]
     if len(classes) != rows.n_rows:

@@ -298,8 +298,8 @@ def encoder_of(model: Any) -> TableEncoder | None:
     return first if isinstance(first, TableEncoder) else None
 
 
-def read_classes(truth: str, arguments: Namespace) -> Any:
-    """Read known classes from a file of one column."""
+def read_classes(truth: str, n_rows: int, arguments: Namespace) -> Any:
+    """Read known classes of so many rows from a file of one column."""
     path = Path(truth)
     if not path.exists():
         raise TableError(f"--truth {truth}: is neither a column of the table nor a file.")
@@ -309,8 +309,10 @@ def read_classes(truth: str, arguments: Namespace) -> Any:
         if values.ndim != 1:
             raise TableError(f"{truth}: has shape {values.shape}; classes must be one column.")
         return np.asarray(values)
-    form = replace(TextForm(), encoding=arguments.encoding)
+    form = TextForm(encoding=arguments.encoding)
     frame = read_frame(path, form)
+    if frame.n_rows == n_rows - 1:  # the first class stood alone and was taken as a name
+        frame = read_frame(path, replace(form, header=False))
     if len(frame.names) != 1:
         raise TableError(f"{truth}: has the columns {', '.join(frame.names[:12])}; classes must be one column.")
     return frame.columns[0]
