@@ -208,6 +208,8 @@ def test_a_cell_that_is_no_number_is_named_with_its_row_and_a_way_out():
         ("x", [f"T{i % 30}" for i in range(N)], "category"),
         ("x", ["-", "NA", "", None] * 10, "empty"),
         ("x", [0.5] * N, "constant"),
+        ("x", pd.to_timedelta(rng.normal(size=N), unit="h"), "number"),
+        ("x", pd.date_range("2024", periods=N, tz="UTC"), "date"),
     ],
 )
 def test_kinds_are_recognised(name, cells, kind):
@@ -273,6 +275,13 @@ def test_names_need_not_be_words():
     frame = pd.DataFrame(rng.normal(size=(20, 3))).rename(columns={2: 7})
     encoder = TableEncoder().fit(frame)
     assert list(encoder.get_feature_names_out()) == ["0", "1", "7"]
+    np.testing.assert_array_equal(encoder.transform(frame), frame)
+
+
+def test_columns_of_one_name_are_told_apart():
+    frame = pd.DataFrame(rng.normal(size=(20, 3)), columns=["a", "b", "a"])
+    encoder = TableEncoder().fit(frame)
+    assert list(encoder.get_feature_names_out()) == ["a", "b", "a_2"]
     np.testing.assert_array_equal(encoder.transform(frame), frame)
 
 

@@ -57,7 +57,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     n_features_in_ : int
         Number of columns seen in fit.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of columns seen in fit, when X has names that are all strings.
+        Names of columns seen in fit, when X has names. One that occurs twice has got a number.
 
     Notes
     -----
@@ -266,23 +266,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
     def _frame(self, X: Any, *, reset: bool) -> Frame:
-        if isinstance(X, Frame):
-            if reset:
-                self.n_features_in_ = len(X.names)
-                self.feature_names_in_ = np.array(X.names, dtype=object)
-            return X
-        named = hasattr(X, "columns") or hasattr(X, "column_names")
         frame = frame_of(X)
-        if reset or not named:
-            kept = X if named else np.empty((frame.n_rows, len(frame.names)))
-            if frame.n_rows == 0:
-                raise TableError(
-                    f"the table has 0 rows (shape=(0, {len(frame.names)})) while a minimum of 1 is required."
-                )
-            validate_data(self, kept, reset=reset, skip_check_array=True)
-        if not named and not reset:
-            return replace(frame, names=tuple(column.name for column in self.columns_))
-        return frame
+        if frame.n_rows == 0:
+            raise TableError(f"the table has 0 rows (shape=(0, {len(frame.names)})) while a minimum of 1 is required.")
+        if isinstance(X, Frame) or hasattr(X, "columns"):  # of a DataFrame or a pyarrow Table
+            if reset:
+                self.n_features_in_ = len(frame.names)
+                self.feature_names_in_ = np.array(frame.names, dtype=object)
+            return frame
+        validate_data(self, np.empty((frame.n_rows, len(frame.names))), reset=reset, skip_check_array=True)
+        return frame if reset else replace(frame, names=tuple(column.name for column in self.columns_))
 
     def _na_values(self) -> tuple[str, ...]:
         return tuple(str(value) for value in self.na_values)

@@ -97,6 +97,8 @@ def cells_of(values: Any) -> Cells:
     array = np.asarray(values)
     if array.dtype.kind in "fiubM":
         return array
+    if array.dtype.kind == "m":
+        return np.asarray(array / np.timedelta64(1, "D"))  # durations are numbers of days
     present = [_plain(value) for value in array.tolist()]
     kinds = {type(value) for value in present if value is not None}
     if kinds and kinds <= {bool} and None not in present:
@@ -157,8 +159,8 @@ def _plain(value: Any) -> Any:
 
 def _pandas_cells(series: Any) -> Cells:
     values = series.to_numpy()
-    if values.dtype.kind in "fiubM":
-        return np.asarray(values)
+    if values.dtype.kind in "fiubMm":
+        return cells_of(values)
     cells = np.asarray(series.astype(object).to_numpy(), dtype=object).copy()
     cells[series.isna().to_numpy()] = None
     return cells_of(cells)
