@@ -144,7 +144,7 @@ def test_a_bad_file_gives_one_line_and_exit_code_1(tmp_path, name, message):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["cluster"], ["cluster", "digits"], ["cluster", "digits", "--clusters", "many"], ["dance"]]
+    "arguments", [[], ["cluster"], ["fit", "digits"], ["cluster", "digits", "--clusters", "many"], ["dance"]]
 )
 def test_bad_usage_exits_with_2(arguments):
     result = run(*arguments)

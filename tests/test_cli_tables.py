@@ -84,6 +84,14 @@ def test_inspect_of_arrays(folder, capsys):
     assert "60 rows of 4 numbers (float64)" in capsys.readouterr().out
 
 
+def test_the_number_of_clusters_is_estimated_unless_it_is_given(folder, capsys):
+    write_csv(folder / "t.csv", X)
+    assert adaam("cluster", "t.csv") == 0
+    assert "clusters found" in capsys.readouterr().err
+    assert adaam("cluster", "t.csv", "--preparation", "linear") == 1
+    assert "add --clusters C" in capsys.readouterr().err
+
+
 def test_new_rows_get_the_clusters_of_rows_like_them(folder, capsys):
     (folder / "titanic.csv").write_bytes(titanic())
     assert adaam("cluster", "titanic.csv", *ONE, "--model", "m.adaam") == 0

@@ -126,8 +126,11 @@ def _clusters(text: str) -> int | str:
 
 
 def _add_learner_options(command: ArgumentParser, clusters: Callable[[str], int | str] = int) -> None:
-    known = "number of clusters" if clusters is int else 'number of clusters, or "auto"'
-    command.add_argument("--clusters", type=clusters, required=True, metavar="C", help=known)
+    if clusters is int:
+        command.add_argument("--clusters", type=int, required=True, metavar="C", help="number of clusters")
+    else:
+        told = "number of clusters (default: auto, estimated from the rows)"
+        command.add_argument("--clusters", type=clusters, default="auto", metavar="C", help=told)
     command.add_argument("--components", type=int, metavar="M", help="dimension of the learned space (default: C)")
     command.add_argument("--neighbors", type=int, metavar="K", help="neighbours of each row (default: log2(n/C))")
     command.add_argument(

@@ -159,7 +159,10 @@ def clusterer(arguments: Namespace) -> AdaAMClustering:
     """Return the clusterer that the options describe: the choice without labels, unless one metric is asked for."""
     one_metric = arguments.components or arguments.neighbors or arguments.preparation
     if one_metric and arguments.clusters == "auto":
-        raise ValueError("--clusters auto goes with the choice of metric; leave out the options of one metric.")
+        raise ValueError(
+            "--components, --neighbors and --preparation describe one metric, which needs a number of clusters: add "
+            "--clusters C, or leave them out to have metric and number chosen."
+        )
     return AdaAMClustering(
         arguments.clusters,
         learner=learner(arguments) if one_metric else None,
