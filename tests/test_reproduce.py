@@ -477,3 +477,13 @@ def test_the_main_command_in_a_hurry_needs_no_data(tmp_path, monkeypatch, capsys
     assert main(["reproduce", "--quick", "--rounds", "1", "--methods", "adaam", "pca", "--out", str(tmp_path)]) == 0
     assert "AdaAM" in capsys.readouterr().out
     assert (tmp_path / "fig1b.png").exists()
+
+
+def test_what_can_be_written_is_written_when_another_output_cannot(home, capsys, no_figures):
+    assert main(command(home)) == 0
+    for name in ("table1.csv", "table2.md"):
+        (home / "out" / name).unlink()
+    (home / "out" / "table1.csv").mkdir()
+    assert main(["report", str(home / "out")]) == 1
+    assert "1 output could not be written" in capsys.readouterr().err
+    assert (home / "out" / "table2.md").is_file()

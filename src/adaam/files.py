@@ -68,11 +68,13 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
             yield stream
             stream.flush()
             os.fsync(handle)
-            if there is None or _made_alike(handle, there):
-                part.replace(target)
-            else:
+            if there is not None and not _made_alike(handle, there):
                 _copy(stream, os.open(target, os.O_WRONLY | os.O_TRUNC))
                 part.unlink()
+            elif os.name != "nt":  # while it is locked, so that nobody sweeps it
+                part.replace(target)
+        if os.name == "nt":  # where open files cannot be moved
+            part.replace(target)
     except BaseException:
         part.unlink(missing_ok=True)
         raise

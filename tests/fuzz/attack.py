@@ -54,7 +54,7 @@ class Tally:
     def row(self):
         """The line of the table."""
         memory = f"{self.peak_bytes / 2**20:,.0f} MiB" if self.peak_bytes else "–"
-        return f"| {self.kind} | {self.tried:,} | {len(self.problems)} | {self.worst_seconds:.2f} s | {memory} |"
+        return f"| {self.kind} | {self.tried:,} | {len(self.problems)} | {self.worst_seconds:.3f} s | {memory} |"
 
 
 def attack(kind, n, first=0):

@@ -3,6 +3,7 @@
 import os
 import shlex
 from argparse import ArgumentParser, Namespace
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -177,25 +178,47 @@ def command_of(arguments: Namespace) -> str:
 
 
 def write_report(records: list[dict[str, Any]], out: Path, *, exhibits: Path) -> None:
-    """Write every table in every form, every figure, and the page; print the first table once all are there."""
-    tables = all_tables(records)
+    """Write every table in every form, every figure, and the page; print the first table once all are there.
+
+    What cannot be written is told at the end, when all else has been.
+    """
+    tables, failures = all_tables(records), Failures()
     for table in tables:
         for ending, render in RENDERERS.items():
-            with atomic_file(out / f"{table.name}{ending}") as stream:
+            with failures, atomic_file(out / f"{table.name}{ending}") as stream:
                 stream.write(render(table).encode())
     written = [f"{table.name}.{{{','.join(ending[1:] for ending in RENDERERS)}}}" for table in tables]
     try:
-        written += [f"{chart.name}.{{png,pdf}}" for chart in all_charts(records) if write_chart(chart, out)]
+        for chart in all_charts(records):
+            with failures:
+                write_chart(chart, out)
+                written.append(f"{chart.name}.{{png,pdf}}")
     except ImportError as error:
         say(f"figures were left out. {error}")
     try:
-        page = write_page(records, stored_exhibits(records, exhibits), out)
-        say(f"to look at: {page}")
+        with failures:
+            page = write_page(records, stored_exhibits(records, exhibits), out)
+            say(f"to look at: {page}")
     except ImportError as error:
         say(f"the page was left out. {error}")
-    say(f"wrote to {out}: {', '.join(written)}" if written else f"{out}: there is nothing to show yet.")
-    if tables:  # last, since whoever reads it may leave
+    if tables:  # whoever reads it may leave
         show(text(tables[0]))
+    if failures.told:
+        raise OSError(f"{_several(len(failures.told), 'output')} could not be written: {'; '.join(failures.told)}")
+    say(f"wrote to {out}: {', '.join(written)}" if written else f"{out}: there is nothing to show yet.")
+
+
+class Failures(AbstractContextManager[None]):
+    """Notes an output that cannot be written, and lets the others be."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if not isinstance(error, OSError):
+            return False
+        self.told.append(str(error))
+        return True
 
 
 def stored_exhibits(records: list[dict[str, Any]], folder: Path) -> list[Exhibit]:
