@@ -114,6 +114,9 @@ def test_new_rows_may_have_other_columns_in_another_order(folder, capsys):
     (folder / "turned.csv").write_text("\n".join(";".join(row) for row in turned))
     assert adaam("predict", "m.adaam", "turned.csv") == 0
     assert [row[1] for row in rows_of(capsys.readouterr().out)] == labels
+    np.save("rows.npy", X)
+    assert adaam("predict", "m.adaam", "rows.npy") == 1
+    assert "is an array, but the model needs a table with the columns a, b, c, d, unit" in capsys.readouterr().err
     (folder / "less.csv").write_text("a,b,c,unit\n1,2,3,kg\n")
     assert adaam("predict", "m.adaam", "less.csv") == 1
     assert "less.csv: column 'd' is missing" in capsys.readouterr().err

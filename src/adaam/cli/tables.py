@@ -275,10 +275,12 @@ def column_lines(columns: tuple[Column, ...]) -> list[str]:
 
 def new_rows(source: str, model: Any, arguments: Namespace) -> Rows:
     """Read rows for a fitted model: the columns it was fitted on, treated as they were then."""
-    array = array_rows(source)
+    encoder, array = encoder_of(model), array_rows(source)
     if array is not None:
+        if encoder is not None:
+            names = ", ".join(column.name for column in encoder.columns_ if column.is_taken)
+            raise TableError(f"{source}: is an array, but the model needs a table with the columns {names[:200]}.")
         return array
-    encoder = encoder_of(model)
     names = tuple(str(name) for name in getattr(encoder or model, "feature_names_in_", ()))
     frame = open_frame(source, arguments, names)
     try:
