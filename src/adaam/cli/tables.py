@@ -278,8 +278,8 @@ def new_rows(source: str, model: Any, arguments: Namespace) -> Rows:
     encoder, array = encoder_of(model), array_rows(source)
     if array is not None:
         if encoder is not None:
-            names = ", ".join(column.name for column in encoder.columns_ if column.is_taken)
-            raise TableError(f"{source}: is an array, but the model needs a table with the columns {names[:200]}.")
+            wanted = ", ".join(column.name for column in encoder.columns_ if column.is_taken)
+            raise TableError(f"{source}: is an array, but the model needs a table with the columns {wanted[:200]}.")
         return array
     names = tuple(str(name) for name in getattr(encoder or model, "feature_names_in_", ()))
     frame = open_frame(source, arguments, names)
