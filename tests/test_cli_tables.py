@@ -4,7 +4,6 @@ import csv
 import io
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +12,8 @@ from sklearn.datasets import make_blobs
 
 import adaam as library
 from adaam.cli import main
-from adaam.cli.results import fitted_columns, predicted_columns
+from adaam.cli.results import fitted_columns
 from adaam.cli.tables import Rows
-from adaam.tables import TableError
 from awkward_tables import titanic
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
@@ -279,9 +277,8 @@ import sys
 for name in ("pandas", "polars", "pyarrow", "pyarrow.parquet", "openpyxl"):
     sys.modules[name] = None
 from adaam.cli import main
-from adaam.cli.results import fitted_columns, predicted_columns
+from adaam.cli.results import fitted_columns
 from adaam.cli.tables import Rows
-from adaam.tables import TableError
 assert main(["inspect", "titanic.csv"]) == 0
 for name in ("t.xlsx", "t.parquet"):
     assert main(["inspect", name]) == 1
@@ -291,32 +288,41 @@ for name in ("t.xlsx", "t.parquet"):
     assert done.stderr.count("pip install 'adaam[tables]'") == 2
 
 
-class Layered:
-    """A model that tells strength, outlier scores and layers."""
+def test_results_carry_strength_outlier_score_and_layers(folder, capsys):
+    write_csv(folder / "t.csv", [*X, [90.0, 90.0, 90.0, 90.0]])
+    options = ["--clusters", 3, "--contamination", 0.02, "--layers", "--model", "m.adaam"]
+    assert adaam("cluster", "t.csv", *options) == 0
+    told = capsys.readouterr()
+    assert "1 rows are outliers, labelled -1" in told.err
+    found = np.genfromtxt(io.StringIO(told.out), delimiter=",", names=True)
+    assert found.dtype.names[:4] == ("row", "cluster", "strength", "outlier_score")
+    model = library.load("m.adaam")
+    assert found.dtype.names[4:] == tuple(f"layer_{i + 1}" for i in range(len(model.cluster_layers_)))
+    np.testing.assert_array_equal(found["cluster"], model.labels_)
+    np.testing.assert_array_equal(found[f"layer_{model.layer_ + 1}"], model.labels_)
+    np.testing.assert_allclose(found["strength"], model.probabilities_, atol=1e-4)
+    np.testing.assert_allclose(found["outlier_score"], model.outlier_scores_, atol=1e-4)
+    noise = found["outlier_score"].argmax()
+    assert np.flatnonzero(found["cluster"] == -1).tolist() == [noise]
 
-    labels_ = np.array([0, 1, -1])
-    probabilities_ = np.array([1.0, 0.5, 0.0])
-    outlier_scores_ = np.array([0.0, 0.25, 1.0])
-    cluster_layers_ = (SimpleNamespace(labels=np.array([0, 0, -1])), SimpleNamespace(labels=np.array([0, 1, -1])))
-
-    def predict(self, X, layer=None):
-        return self.labels_ if layer is None else self.cluster_layers_[layer].labels
-
-    def predict_proba(self, X):
-        return np.column_stack([self.probabilities_, 1 - self.probabilities_])
-
-    def outlier_scores(self, X):
-        return self.outlier_scores_
+    assert adaam("predict", "m.adaam", "t.csv", "--layers") == 0
+    again = np.genfromtxt(io.StringIO(capsys.readouterr().out), delimiter=",", names=True)
+    assert again.dtype.names == found.dtype.names
+    others = np.arange(61) != noise  # beside the row itself, a row that is predicted again is no outlier
+    np.testing.assert_array_equal(again["cluster"][others], found["cluster"][others])
+    assert ((again["strength"] >= 0) & (again["strength"] <= 1)).all()
 
 
-def test_results_carry_strength_outlier_score_and_layers():
-    rows = Rows(np.zeros((3, 2)), id_name="cluster", ids=np.array(["x", "y", "z"]))
-    fitted = fitted_columns(rows, Layered(), layers=True)
-    assert list(fitted) == ["cluster_of_row", "cluster", "strength", "outlier_score", "layer_1", "layer_2"]
-    assert fitted["layer_1"].tolist() == [0, 0, -1]
-    predicted = predicted_columns(rows, Layered(), rows.X, layers=True)
-    assert list(predicted) == list(fitted)
-    assert predicted["strength"].tolist() == [1.0, 0.5, 1.0]
-    assert list(fitted_columns(rows, Layered(), layers=False))[-1] == "outlier_score"
-    with pytest.raises(TableError, match="has no layers"):
-        fitted_columns(rows, SimpleNamespace(labels_=np.zeros(3)), layers=True)
+def test_ids_named_like_a_result_get_another_name():
+    rows = Rows(X, id_name="cluster", ids=np.arange(60))
+    model = library.AdaAMClustering(3).fit(X)
+    assert list(fitted_columns(rows, model, layers=False)) == ["cluster_of_row", "cluster", "strength", "outlier_score"]
+
+
+def test_a_model_without_layers_says_so(folder, capsys):
+    library.save(library.PCAN(3).fit(X), "m.adaam")
+    np.save("rows.npy", X)
+    assert adaam("predict", "m.adaam", "rows.npy") == 0
+    assert capsys.readouterr().out.startswith("row,cluster\n")
+    assert adaam("predict", "m.adaam", "rows.npy", "--layers") == 1
+    assert "a model of PCAN has no layers" in capsys.readouterr().err

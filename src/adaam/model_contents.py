@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from adaam.large import RowBlocks, Stability
+from adaam.partition import ClusterLayer
 from adaam.planning import Plan
 from adaam.prepare import Preparation
 from adaam.selection import Selection
@@ -24,10 +25,11 @@ Sides = dict[str, int]  # what each letter stands for, as far as it is known
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A finite array in float32 or float64; or of whole numbers >= 0, below what the letter `below` stands for."""
+    """A finite array in float32 or float64; or of whole numbers >= `least`, below what the letter `below` means."""
 
     shape: str
     whole: bool = False
+    least: int = 0
     below: str = ""
     or_none: bool = False
     required: bool = True
@@ -45,8 +47,8 @@ class Numbers:
                 return f"has shape {value.shape}, where {sides[letter]} in place of {side} was expected"
         if not self.whole and not np.isfinite(value).all():
             return "holds values that are not finite"
-        if self.whole and value.size and not 0 <= value.min() <= value.max() < sides.get(self.below, np.inf):
-            return f"has values outside 0..{sides.get(self.below, np.inf) - 1}"
+        if self.whole and value.size and not self.least <= value.min() <= value.max() < sides.get(self.below, np.inf):
+            return f"has values outside {self.least}..{sides.get(self.below, np.inf) - 1}"
         return None
 
 
@@ -68,9 +70,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A finite number."""
+    """A finite number, or infinity where that has a meaning."""
 
     or_none: bool = False
+    or_infinite: bool = False
     above: float = -np.inf
     required: bool = True
 
@@ -79,6 +82,8 @@ class Number:
         if value is None and self.or_none:
             return None
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if self.or_infinite and is_number and value == np.inf:
+            return None
         return None if is_number and self.above < value < np.inf else f"is {_shown(value)}, not a number"
 
 
@@ -115,6 +120,54 @@ class Graph:
         if value.shape != (rows, rows):
             return f"has shape {value.shape}, but {(rows, rows)} was expected"
         return Numbers("z").problem(value.data, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """A sparse array of finite numbers >= 0, of the shape that two letters stand for, or None."""
+
+    shape: str
+    required: bool = True
+
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
+        if value is None:
+            return None
+        if not isinstance(value, csr_array):
+            return f"is {_shown(value)}, not a sparse array"
+        for letter, side in zip(self.shape, value.shape, strict=True):
+            if sides.setdefault(letter, side) != side:
+                return f"has shape {value.shape}, where {sides[letter]} in place of {side} was expected"
+        found = Numbers("z").problem(value.data, {})
+        return found or ("has negative values" if value.nnz and value.data.min() < 0 else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Partitions of the same rows, the coarsest first."""
+
+    required: bool = True
+
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
+        if not isinstance(value, tuple) or not value or not all(isinstance(layer, ClusterLayer) for layer in value):
+            return f"is {_shown(value)}, not a tuple of layers"
+        for number, layer in enumerate(value):
+            own = {letter: side for letter, side in sides.items() if letter != "k"}
+            contents: Contents = {
+                "n_clusters": Count("k"),
+                "labels": Numbers("n", whole=True, least=-1, below="k"),
+                "sizes": Numbers("k"),
+                "firmness": Numbers("k"),
+                "persistence": Number(or_infinite=True),
+                "leaves": Numbers("t", whole=True, below="k"),
+            }
+            for name, content in contents.items():
+                found = content.problem(getattr(layer, name), own)
+                if found is not None:
+                    return f"has a layer {number} whose {name} {found}"
+            sides["t"] = own["t"]
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +221,10 @@ class Columns:
         return f"has other weights than words in {unlike[0]!r}" if unlike else None
 
 
-Content: TypeAlias = Numbers | Count | Number | Words | Graph | Part | Several | Columns
+Content: TypeAlias = Numbers | Count | Number | Words | Graph | Part | Several | Columns | Shares | Layers
 Contents: TypeAlias = dict[str, Content]
 
-# Letters: d features, m components, n rows, c clusters, e known rows, l landmarks, v spectral vectors.
+# Letters: d features, m components, n rows, c clusters, e known rows, t leaves, l landmarks, v spectral vectors.
 FEATURES: Contents = {"n_features_in_": Count("d"), "feature_names_in_": Words("d", required=False)}
 MAP: Contents = {
     **FEATURES,
@@ -193,6 +246,7 @@ FITTED: dict[str, Contents] = {
     "TableEncoder": {**FEATURES, "columns_": Columns()},
     "Pipeline": {},
     "PreparedMetric": MAP,
+    "DiscriminantMetric": MAP,
     "LPP": {**MAP, **RECALL},
     "AdaAM": {
         **MAP,
@@ -220,9 +274,16 @@ FITTED: dict[str, Contents] = {
         "n_clusters_": Count("c"),
         "cluster_centers_": Numbers("cm"),
         "inertia_": Number(),
-        "embedding_": Numbers("em", or_none=True),
-        "embedding_labels_": Numbers("e", whole=True, below="c", or_none=True),
-        "labels_": Numbers("n", whole=True, below="c"),
+        "labels_": Numbers("n", whole=True, least=-1, below="c"),
+        "probabilities_": Numbers("n", or_none=True),
+        "outlier_scores_": Numbers("n", or_none=True),
+        "memberships_": Shares("nc"),
+        "cluster_layers_": Layers(),
+        "layer_": Count(),
+        "embedding_": Numbers("em"),
+        "embedding_radii_": Numbers("e"),
+        "embedding_leaves_": Numbers("e", whole=True, below="t"),
+        "noise_threshold_": Number(or_infinite=True),
         "selection_": Part((Selection,)),
     },
 }

@@ -61,10 +61,17 @@ def build_parser() -> ArgumentParser:
     )
     command.add_argument("--plot", metavar="FILE", help="a picture of the clusters (.png, .pdf, .svg)")
     command.add_argument("--model", metavar="FILE", help="also write the fitted model, for adaam predict")
+    command.add_argument(
+        "--contamination",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="share of rows labelled -1, as outliers",
+    )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the k-means starts (default: 0)")
     command.add_argument(
         "--head",
-        choices=["auto", "k-means", "diffusion", "merging"],
+        choices=["auto", "k-means", "graph"],
         default="auto",
         help="how rows are partitioned (default: chosen with the metric)",
     )

@@ -167,6 +167,7 @@ def clusterer(arguments: Namespace) -> AdaAMClustering:
         arguments.clusters,
         learner=learner(arguments) if one_metric else None,
         head=arguments.head,
+        contamination=arguments.contamination,
         random_state=arguments.seed,
         verbose=int(arguments.verbose),
     )
@@ -211,7 +212,9 @@ def predict(arguments: Namespace) -> None:
     with warnings.catch_warnings():
         # Columns were matched by name, or the file names none.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        columns = predicted_columns(rows, model, matched(rows.X, model), layers=arguments.layers)
+        X = matched(rows.X, model)
+        X = read_all(X) if isinstance(X, RowSource) and not is_large(X) else X
+        columns = predicted_columns(rows, model, X, layers=arguments.layers)
     write_columns(output, columns)
     if output != STANDARD:
         say(f"{len(columns['cluster'])} rows; wrote {output}")

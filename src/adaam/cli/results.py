@@ -10,6 +10,8 @@ import numpy as np
 
 from adaam.cli.outputs import STANDARD
 from adaam.cli.tables import Rows
+from adaam.estimators import AdaAMClustering
+from adaam.estimators.membership import own_shares
 from adaam.files import atomic_file, spreadsheet_text
 from adaam.tables import TableError
 
@@ -19,24 +21,22 @@ Columns = dict[str, Any]  # names and arrays of equal length
 
 
 def fitted_columns(rows: Rows, model: Any, *, layers: bool) -> Columns:
-    """Return what a fit tells of each row: its name, cluster, strength, outlier score and, if asked for, layers."""
-    told = {
-        "cluster": model.labels_,
-        "strength": getattr(model, "probabilities_", None),
-        "outlier_score": getattr(model, "outlier_scores_", None),
-    }
+    """Return what a fit tells of each row: its name, cluster, strength, outlier score and, if asked for, layers.
+
+    Of rows that do not fit in memory strength and outlier score are not known.
+    """
+    told = {"cluster": model.labels_, "strength": model.probabilities_, "outlier_score": model.outlier_scores_}
     if layers:
-        told |= {f"layer_{i}": layer.labels for i, layer in enumerate(_layers(model), start=1)}
+        told |= {f"layer_{i}": layer.labels for i, layer in enumerate(model.cluster_layers_, start=1)}
     return _named(rows, told)
 
 
 def predicted_columns(rows: Rows, model: Any, X: Any, *, layers: bool) -> Columns:
-    """Return the same of new rows, as far as the model can tell it."""
-    told = {
-        "cluster": model.predict(X),
-        "strength": model.predict_proba(X).max(axis=1) if hasattr(model, "predict_proba") else None,
-        "outlier_score": model.outlier_scores(X) if hasattr(model, "outlier_scores") else None,
-    }
+    """Return the same of new rows; of a model other than AdaAMClustering, their clusters alone."""
+    told = {"cluster": model.predict(X)}
+    if isinstance(model, AdaAMClustering):
+        told["strength"] = own_shares(model.membership_vectors(X), told["cluster"])
+        told["outlier_score"] = model.outlier_scores(X)
     if layers:
         told |= {f"layer_{i + 1}": model.predict(X, layer=i) for i in range(len(_layers(model)))}
     return _named(rows, told)
