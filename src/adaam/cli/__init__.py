@@ -54,7 +54,7 @@ def build_parser() -> ArgumentParser:
     command.add_argument("rows", metavar="ROWS", help=rows_help)
     _add_learner_options(command, _clusters)
     command.add_argument(
-        "-o", "--output", metavar="FILE", help=f"a line for each row: its id and cluster, {results_help}"
+        "-o", "--output", metavar="FILE", help=f"id, cluster, strength and outlier score of each row, {results_help}"
     )
     command.add_argument(
         "--truth", metavar="COLUMN|FILE", help="known classes, a column of the table or a file of one, to score against"
@@ -84,7 +84,7 @@ def build_parser() -> ArgumentParser:
     command.add_argument("model", metavar="MODEL", help="a model file written by cluster --model")
     command.add_argument("rows", metavar="ROWS", help=rows_help)
     command.add_argument(
-        "-o", "--output", metavar="FILE", help=f"a line for each row: its id and cluster, {results_help}"
+        "-o", "--output", metavar="FILE", help=f"id, cluster, strength and outlier score of each row, {results_help}"
     )
     add_reading_options(command)
 

@@ -63,8 +63,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     -----
     Where every column that takes part is a number, numbers keep their units, and what follows chooses their scale.
     Where others join them, numbers are standardized, and the columns of a category or boolean are scaled to half the
-    standard deviation of a number, as k-prototypes weighs them: categories leave gaps between rows, and at full weight
-    the gaps alone make clusters.
+    standard deviation of a number, as k-prototypes weighs them: rows differ in a category wholly or not at all, so
+    at full weight an unrelated one can split every cluster.
 
     Rows to transform are matched to the plan by column names, in any order; columns that the plan does not use may be
     absent. A category that was not seen in fit is encoded as zeros, with a warning.
