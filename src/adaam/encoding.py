@@ -14,6 +14,7 @@ import adaam.estimators
 from adaam.engines import ClusterPlan, CPUEngine, DaskEngine, GPUEngine
 from adaam.large import RowBlocks, Stability
 from adaam.model_contents import setting_problem
+from adaam.partition import ClusterLayer
 from adaam.planning import Plan
 from adaam.prepare import Preparation
 from adaam.selection import ClusterCount, Selection, Trial
@@ -22,7 +23,8 @@ from adaam.tables import Column, TableEncoder
 Arrays: TypeAlias = dict[str, Any]
 
 # Plain values that estimators hold.
-VALUES = (CPUEngine, GPUEngine, DaskEngine, ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount, Column)
+REPORTS = (ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount, ClusterLayer, Column)
+VALUES = (CPUEngine, GPUEngine, DaskEngine, *REPORTS)
 
 # A table's columns are kept with the model that they are for: Pipeline([("table", TableEncoder()), ("model", ...)]).
 TABLES = (TableEncoder, Pipeline)
@@ -107,6 +109,8 @@ def decoded(data: Any, arrays: Arrays) -> Any:
         if not FITTED.fullmatch(key) or isinstance(value, VALUES):
             raise ValueError(f"unexpected attribute {key!r}")
         setattr(value, key, decoded(item, arrays))
+    if hasattr(value, "_check_loaded"):
+        value._check_loaded()
     return value
 
 

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from adaam.large import RowBlocks, Stability
+from adaam.partition import ClusterLayer
 from adaam.planning import Plan
 from adaam.prepare import Preparation
 from adaam.selection import Selection
@@ -24,10 +25,11 @@ Sides = dict[str, int]  # what each letter stands for, as far as it is known
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A finite array in float32 or float64; or of whole numbers >= 0, below what the letter `below` stands for."""
+    """A finite array in float32 or float64; or of whole numbers from `least` to below what `below` stands for."""
 
     shape: str
     whole: bool = False
+    least: int = 0
     below: str = ""
     or_none: bool = False
     required: bool = True
@@ -45,22 +47,23 @@ class Numbers:
                 return f"has shape {value.shape}, where {sides[letter]} in place of {side} was expected"
         if not self.whole and not np.isfinite(value).all():
             return "holds values that are not finite"
-        if self.whole and value.size and not 0 <= value.min() <= value.max() < sides.get(self.below, np.inf):
-            return f"has values outside 0..{sides.get(self.below, np.inf) - 1}"
+        if self.whole and value.size and not self.least <= value.min() <= value.max() < sides.get(self.below, np.inf):
+            return f"has values outside {self.least}..{sides.get(self.below, np.inf) - 1}"
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A whole number, which may be what a letter stands for."""
+    """A whole number, which may be what a letter stands for, or lie below that."""
 
     letter: str = ""
+    below: str = ""
     required: bool = True
 
     def problem(self, value: Any, sides: Sides) -> str | None:
         """Return what is wrong with a value, or None; letters that are new are noted."""
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            return f"is {_shown(value)}, not a whole number"
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < sides.get(self.below, np.inf):
+            return f"is {_shown(value)}, not a whole number that fits"
         if self.letter and sides.setdefault(self.letter, value) != value:
             return f"is {value}, but {sides[self.letter]} was expected"
         return None
@@ -68,9 +71,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A finite number."""
+    """A finite number, or where that has a meaning an infinite one."""
 
     or_none: bool = False
+    or_infinite: bool = False
     above: float = -np.inf
     required: bool = True
 
@@ -79,7 +83,8 @@ class Number:
         if value is None and self.or_none:
             return None
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return None if is_number and self.above < value < np.inf else f"is {_shown(value)}, not a number"
+        fits = is_number and (self.above < value < np.inf or (self.or_infinite and value == np.inf))
+        return None if fits else f"is {_shown(value)}, not a number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +106,22 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
-    """A square sparse array of finite numbers."""
+class Sparse:
+    """A sparse array of finite numbers."""
 
-    letter: str
+    shape: str
+    or_none: bool = False
     required: bool = True
 
     def problem(self, value: Any, sides: Sides) -> str | None:
         """Return what is wrong with a value, or None; letters that are new are noted."""
+        if value is None and self.or_none:
+            return None
         if not isinstance(value, csr_array):
             return f"is {_shown(value)}, not a sparse array"
-        rows = sides.setdefault(self.letter, value.shape[0])
-        if value.shape != (rows, rows):
-            return f"has shape {value.shape}, but {(rows, rows)} was expected"
+        expected = tuple(sides.setdefault(letter, side) for letter, side in zip(self.shape, value.shape, strict=True))
+        if value.shape != expected:
+            return f"has shape {value.shape}, but {expected} was expected"
         return Numbers("z").problem(value.data, {})
 
 
@@ -168,10 +176,39 @@ class Columns:
         return f"has other weights than words in {unlike[0]!r}" if unlike else None
 
 
-Content: TypeAlias = Numbers | Count | Number | Words | Graph | Part | Several | Columns
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Partitions of the same rows and leaves, each with what is told of its clusters; "i" stands for their number."""
+
+    required: bool = True
+
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
+        if not isinstance(value, tuple) or not value or not all(isinstance(layer, ClusterLayer) for layer in value):
+            return f"is {_shown(value)}, not a tuple of layers"
+        sides["i"] = len(value)
+        for layer in value:
+            for name, content in LAYER.items():
+                inner = {"n": sides.setdefault("n", len(layer.labels)), "f": sides.setdefault("f", len(layer.leaves))}
+                inner["c"] = layer.n_clusters
+                found = content.problem(getattr(layer, name), inner)
+                if found is not None:
+                    return f"holds a layer whose {name} {found}"
+        return None
+
+
+Content: TypeAlias = Numbers | Count | Number | Words | Sparse | Part | Several | Columns | Layers
 Contents: TypeAlias = dict[str, Content]
 
-# Letters: d features, m components, n rows, c clusters, e known rows, l landmarks, v spectral vectors.
+# Letters: d features, m components, n rows, c clusters, e known rows, f leaves, i layers, l landmarks, v vectors.
+LAYER: Contents = {
+    "n_clusters": Count("c"),
+    "labels": Numbers("n", whole=True, least=-1, below="c"),
+    "sizes": Numbers("c"),
+    "firmness": Numbers("c"),
+    "persistence": Number(or_infinite=True),
+    "leaves": Numbers("f", whole=True, below="c"),
+}
 FEATURES: Contents = {"n_features_in_": Count("d"), "feature_names_in_": Words("d", required=False)}
 MAP: Contents = {
     **FEATURES,
@@ -186,13 +223,14 @@ MAP: Contents = {
 RECALL: Contents = {"knn_recall_": Number(or_none=True, required=False)}
 PIECES: Contents = {
     "labels_": Numbers("n", whole=True),
-    "affinity_matrix_": Graph("n"),
+    "affinity_matrix_": Sparse("nn"),
     "n_iter_": Count(),
 }
 FITTED: dict[str, Contents] = {
     "TableEncoder": {**FEATURES, "columns_": Columns()},
     "Pipeline": {},
     "PreparedMetric": MAP,
+    "DiscriminantMetric": MAP,
     "LPP": {**MAP, **RECALL},
     "AdaAM": {
         **MAP,
@@ -220,9 +258,16 @@ FITTED: dict[str, Contents] = {
         "n_clusters_": Count("c"),
         "cluster_centers_": Numbers("cm"),
         "inertia_": Number(),
-        "embedding_": Numbers("em", or_none=True),
-        "embedding_labels_": Numbers("e", whole=True, below="c", or_none=True),
-        "labels_": Numbers("n", whole=True, below="c"),
+        "embedding_": Numbers("em"),
+        "embedding_radii_": Numbers("e"),
+        "cluster_layers_": Layers(),
+        "embedding_leaves_": Numbers("e", whole=True, below="f"),
+        "layer_": Count(below="i"),
+        "labels_": Numbers("n", whole=True, least=-1, below="c"),
+        "noise_threshold_": Number(or_infinite=True),
+        "outlier_scores_": Numbers("n", or_none=True),
+        "probabilities_": Numbers("n", or_none=True),
+        "memberships_": Sparse("nc", or_none=True),
         "selection_": Part((Selection,)),
     },
 }
