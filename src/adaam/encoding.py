@@ -23,10 +23,8 @@ from adaam.tables import Column, TableEncoder
 Arrays: TypeAlias = dict[str, Any]
 
 # Plain values that estimators hold.
-VALUES = (
-    *(CPUEngine, GPUEngine, DaskEngine, ClusterPlan, Plan, Stability),
-    *(Selection, Trial, ClusterCount, ClusterLayer, Column),
-)
+REPORTS = (ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount, ClusterLayer, Column)
+VALUES = (CPUEngine, GPUEngine, DaskEngine, *REPORTS)
 
 # A table's columns are kept with the model that they are for: Pipeline([("table", TableEncoder()), ("model", ...)]).
 TABLES = (TableEncoder, Pipeline)

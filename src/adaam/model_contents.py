@@ -25,7 +25,7 @@ Sides = dict[str, int]  # what each letter stands for, as far as it is known
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A finite array in float32 or float64; or of whole numbers >= `least`, below what the letter `below` means."""
+    """A finite array in float32 or float64; or of whole numbers from `least` to below what `below` stands for."""
 
     shape: str
     whole: bool = False
@@ -54,15 +54,16 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A whole number, which may be what a letter stands for."""
+    """A whole number, which may be what a letter stands for, or lie below that."""
 
     letter: str = ""
+    below: str = ""
     required: bool = True
 
     def problem(self, value: Any, sides: Sides) -> str | None:
         """Return what is wrong with a value, or None; letters that are new are noted."""
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            return f"is {_shown(value)}, not a whole number"
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < sides.get(self.below, np.inf):
+            return f"is {_shown(value)}, not a whole number that fits"
         if self.letter and sides.setdefault(self.letter, value) != value:
             return f"is {value}, but {sides[self.letter]} was expected"
         return None
@@ -70,7 +71,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A finite number, or infinity where that has a meaning."""
+    """A finite number, or where that has a meaning an infinite one."""
 
     or_none: bool = False
     or_infinite: bool = False
@@ -82,9 +83,8 @@ class Number:
         if value is None and self.or_none:
             return None
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if self.or_infinite and is_number and value == np.inf:
-            return None
-        return None if is_number and self.above < value < np.inf else f"is {_shown(value)}, not a number"
+        fits = is_number and (self.above < value < np.inf or (self.or_infinite and value == np.inf))
+        return None if fits else f"is {_shown(value)}, not a number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,68 +106,23 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
-    """A square sparse array of finite numbers."""
-
-    letter: str
-    required: bool = True
-
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        if not isinstance(value, csr_array):
-            return f"is {_shown(value)}, not a sparse array"
-        rows = sides.setdefault(self.letter, value.shape[0])
-        if value.shape != (rows, rows):
-            return f"has shape {value.shape}, but {(rows, rows)} was expected"
-        return Numbers("z").problem(value.data, {})
-
-
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """A sparse array of finite numbers >= 0, of the shape that two letters stand for, or None."""
+class Sparse:
+    """A sparse array of finite numbers."""
 
     shape: str
+    or_none: bool = False
     required: bool = True
 
     def problem(self, value: Any, sides: Sides) -> str | None:
         """Return what is wrong with a value, or None; letters that are new are noted."""
-        if value is None:
+        if value is None and self.or_none:
             return None
         if not isinstance(value, csr_array):
             return f"is {_shown(value)}, not a sparse array"
-        for letter, side in zip(self.shape, value.shape, strict=True):
-            if sides.setdefault(letter, side) != side:
-                return f"has shape {value.shape}, where {sides[letter]} in place of {side} was expected"
-        found = Numbers("z").problem(value.data, {})
-        return found or ("has negative values" if value.nnz and value.data.min() < 0 else None)
-
-
-@dataclass(frozen=True, slots=True)
-class Layers:
-    """Partitions of the same rows, the coarsest first."""
-
-    required: bool = True
-
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        if not isinstance(value, tuple) or not value or not all(isinstance(layer, ClusterLayer) for layer in value):
-            return f"is {_shown(value)}, not a tuple of layers"
-        for number, layer in enumerate(value):
-            own = {letter: side for letter, side in sides.items() if letter != "k"}
-            contents: Contents = {
-                "n_clusters": Count("k"),
-                "labels": Numbers("n", whole=True, least=-1, below="k"),
-                "sizes": Numbers("k"),
-                "firmness": Numbers("k"),
-                "persistence": Number(or_infinite=True),
-                "leaves": Numbers("t", whole=True, below="k"),
-            }
-            for name, content in contents.items():
-                found = content.problem(getattr(layer, name), own)
-                if found is not None:
-                    return f"has a layer {number} whose {name} {found}"
-            sides["t"] = own["t"]
-        return None
+        expected = tuple(sides.setdefault(letter, side) for letter, side in zip(self.shape, value.shape, strict=True))
+        if value.shape != expected:
+            return f"has shape {value.shape}, but {expected} was expected"
+        return Numbers("z").problem(value.data, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,10 +176,39 @@ class Columns:
         return f"has other weights than words in {unlike[0]!r}" if unlike else None
 
 
-Content: TypeAlias = Numbers | Count | Number | Words | Graph | Part | Several | Columns | Shares | Layers
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Partitions of the same rows and leaves, each with what is told of its clusters; "i" stands for their number."""
+
+    required: bool = True
+
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
+        if not isinstance(value, tuple) or not value or not all(isinstance(layer, ClusterLayer) for layer in value):
+            return f"is {_shown(value)}, not a tuple of layers"
+        sides["i"] = len(value)
+        for layer in value:
+            for name, content in LAYER.items():
+                inner = {"n": sides.setdefault("n", len(layer.labels)), "f": sides.setdefault("f", len(layer.leaves))}
+                inner["c"] = layer.n_clusters
+                found = content.problem(getattr(layer, name), inner)
+                if found is not None:
+                    return f"holds a layer whose {name} {found}"
+        return None
+
+
+Content: TypeAlias = Numbers | Count | Number | Words | Sparse | Part | Several | Columns | Layers
 Contents: TypeAlias = dict[str, Content]
 
-# Letters: d features, m components, n rows, c clusters, e known rows, t leaves, l landmarks, v spectral vectors.
+# Letters: d features, m components, n rows, c clusters, e known rows, f leaves, i layers, l landmarks, v vectors.
+LAYER: Contents = {
+    "n_clusters": Count("c"),
+    "labels": Numbers("n", whole=True, least=-1, below="c"),
+    "sizes": Numbers("c"),
+    "firmness": Numbers("c"),
+    "persistence": Number(or_infinite=True),
+    "leaves": Numbers("f", whole=True, below="c"),
+}
 FEATURES: Contents = {"n_features_in_": Count("d"), "feature_names_in_": Words("d", required=False)}
 MAP: Contents = {
     **FEATURES,
@@ -239,7 +223,7 @@ MAP: Contents = {
 RECALL: Contents = {"knn_recall_": Number(or_none=True, required=False)}
 PIECES: Contents = {
     "labels_": Numbers("n", whole=True),
-    "affinity_matrix_": Graph("n"),
+    "affinity_matrix_": Sparse("nn"),
     "n_iter_": Count(),
 }
 FITTED: dict[str, Contents] = {
@@ -274,16 +258,16 @@ FITTED: dict[str, Contents] = {
         "n_clusters_": Count("c"),
         "cluster_centers_": Numbers("cm"),
         "inertia_": Number(),
-        "labels_": Numbers("n", whole=True, least=-1, below="c"),
-        "probabilities_": Numbers("n", or_none=True),
-        "outlier_scores_": Numbers("n", or_none=True),
-        "memberships_": Shares("nc"),
-        "cluster_layers_": Layers(),
-        "layer_": Count(),
         "embedding_": Numbers("em"),
         "embedding_radii_": Numbers("e"),
-        "embedding_leaves_": Numbers("e", whole=True, below="t"),
+        "cluster_layers_": Layers(),
+        "embedding_leaves_": Numbers("e", whole=True, below="f"),
+        "layer_": Count(below="i"),
+        "labels_": Numbers("n", whole=True, least=-1, below="c"),
         "noise_threshold_": Number(or_infinite=True),
+        "outlier_scores_": Numbers("n", or_none=True),
+        "probabilities_": Numbers("n", or_none=True),
+        "memberships_": Sparse("nc", or_none=True),
         "selection_": Part((Selection,)),
     },
 }

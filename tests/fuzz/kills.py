@@ -36,6 +36,7 @@ methods = ["adaam", "kmeans"]
 preparations = ["reference", "raw"]
 """
 OLD = b"what was there before\n"
+ERRORS = "errors.txt"
 LONGEST_S = 120.0  # of a command, on a machine that may be busy
 
 
@@ -45,8 +46,10 @@ def furnish(folder):
     np.save(folder / "rows.npy", digits.data[:200])
     np.savez(folder / "tiny.npz", X=digits.data[:120], y=digits.target[:120], image_shape=(8, 8))
     (folder / "plan.toml").write_text(PLAN)
-    code, _ = forked(folder, ["fit", "rows.npy", "--clusters", "5", "-o", "metric.adaam"])
-    assert code == 0
+    clusters = ["--clusters", "5", "--components", "5", "--head", "k-means", "--model", "clusters.adaam", "-o", "l.csv"]
+    for made in (["fit", "rows.npy", "--clusters", "5", "-o", "metric.adaam"], ["cluster", "rows.npy", *clusters]):
+        code, _ = forked(folder, made)
+        assert code == 0, _last_words(folder)
 
 
 def is_model(path):
@@ -97,11 +100,8 @@ COMMANDS = {
     "fit": (["fit", "rows.npy", "--clusters", "5"], {"new.adaam": is_model}, ["-o", "new.adaam", "--force"]),
     "transform .npy": (TRANSFORM, {"z.npy": is_npy}, ["-o", "z.npy"]),
     "transform .csv": (TRANSFORM, {"z.csv": is_csv}, ["-o", "z.csv"]),
-    "transform .parquet": (
-        ["transform", "metric.adaam", "rows.npy"],
-        {"z.parquet": is_parquet},
-        ["-o", "z.parquet"],
-    ),
+    "transform .parquet": (TRANSFORM, {"z.parquet": is_parquet}, ["-o", "z.parquet"]),
+    "predict": (["predict", "clusters.adaam", "rows.npy"], {"p.csv": is_csv}, ["-o", "p.csv", "--force"]),
     "reproduce": (REPRODUCE, {"out/records.jsonl": is_records, "out/table1.csv": is_text}, []),
     "datasets --fetch": (
         ["datasets", "--data", ".", "--server", "{server}", "--fetch", "usps"],
@@ -125,12 +125,15 @@ def forked(folder, arguments, n_events=None, after_s=None, number=signal.SIGKILL
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 1)
             os.dup2(null, 2)
-            sys.stdout, sys.stderr = io.TextIOWrapper(os.fdopen(1, "wb", closefd=False)), io.StringIO()
+            sys.stdout = io.TextIOWrapper(os.fdopen(1, "wb", closefd=False))
+            sys.stderr = (folder / ERRORS).open("a")
             if n_events is not None:
                 _kill_at_event(n_events, number)
             code = main(arguments)
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else 70
+        except KeyboardInterrupt:  # before the command has begun
+            code = 128 + signal.SIGINT
         finally:
             os._exit(code)
     if after_s is not None:
@@ -217,7 +220,7 @@ def _n_records(folder):
 def _after_kill(folder, wanted, olds, code, number):
     """What a killed command has left: whole outputs, old ones, or none; and parts only where nothing could be done."""
     if code not in (0, -number, 128 + number):
-        return f"it ended with code {code} after {number.name}"
+        return f"it ended with code {code} after {number.name}: {_last_words(folder)}"
     for output, check in wanted.items():
         path = folder / output
         if not path.exists() or (output in olds and path.read_bytes() == olds[output]):
@@ -232,10 +235,14 @@ def _after_kill(folder, wanted, olds, code, number):
     return None
 
 
+def _last_words(folder):
+    return (folder / ERRORS).read_text()[-300:]
+
+
 def _after_rerun(folder, wanted, code):
     """What the same command makes of it the next time: everything, and the parts are gone."""
     if code != 0:
-        return f"run again, it ended with code {code}"
+        return f"run again, it ended with code {code}: {_last_words(folder)}"
     for output, check in wanted.items():
         try:
             check(folder / output)

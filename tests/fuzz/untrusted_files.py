@@ -63,7 +63,7 @@ MODELS = {
     "lsc": adaam.LSC(3, n_landmarks=30),
     "k-means": adaam.AdaAMClustering(3, head="k-means", learner=adaam.LPP(2)),
     "chosen": adaam.AdaAMClustering(3),
-    "counted": adaam.AdaAMClustering("auto", head="diffusion"),
+    "counted": adaam.AdaAMClustering("auto", head="graph", contamination=0.1),
     "table": make_pipeline(adaam.TableEncoder(kinds={"x0": "number"}), adaam.AdaAM(3)),
 }
 

@@ -156,9 +156,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         0 when everything was written; 1 for work that failed; 128 and the number of the signal for a command that was
         asked to end (130 for Ctrl-C). Bad usage exits with 2 in the parser.
     """
-    with command_streams(), interruptible():
-        arguments = build_parser().parse_args(argv)
-        return _run(arguments)
+    try:
+        with command_streams(), interruptible():
+            return _run(build_parser().parse_args(argv))
+    except KeyboardInterrupt as interrupt:  # before the work, or after it
+        return _stopped(interrupt)
 
 
 def _run(arguments: Namespace) -> int:
@@ -169,7 +171,7 @@ def _run(arguments: Namespace) -> int:
             sys.stdout.flush()
     except KeyboardInterrupt as interrupt:
         print("adaam: interrupted; nothing was written half-way", file=sys.stderr)
-        return 128 + getattr(interrupt, "number", signal.SIGINT)
+        return _stopped(interrupt)
     except BrokenPipeError as error:
         # Whoever read standard output went away, as `head` does. Of a pipe that was to be written the error has a name.
         if error.filename is None:
@@ -183,6 +185,10 @@ def _run(arguments: Namespace) -> int:
         discard_unwritten(sys.stdout)
         return 1
     return 0
+
+
+def _stopped(interrupt: KeyboardInterrupt) -> int:
+    return 128 + int(getattr(interrupt, "number", signal.SIGINT))
 
 
 def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
