@@ -126,7 +126,7 @@ def damaged(folder):
         ("broken.npy", "cannot be read as .npy"),
         ("broken.npz", "cannot be read as .npz"),
         ("broken.parquet", "cannot be read as .parquet"),
-        ("objects.npy", "cannot be read as .npy"),
+        ("objects.npy", "not a table of rows"),
         ("words.npy", "not numbers"),
         ("cube.npy", "not a table"),
         ("nan.npy", "nan.npy: row 0 holds nan in column 0. Rows must be finite"),
@@ -169,7 +169,7 @@ def test_targets_are_refused_before_the_work(tmp_path):
 def test_transform_refuses_a_foreign_model_and_the_wrong_columns(rows):
     foreign = run("transform", rows / "rows.npz", rows / "rows.npy")
     assert foreign.returncode == 1
-    assert "not an adaam model" in foreign.stderr
+    assert "it is a zip archive, but not of a model" in foreign.stderr
     run("fit", rows / "rows.npy", "--clusters", 3, "-o", rows / "m.adaam")
     np.save(rows / "narrow.npy", X[:, :2])
     narrow = run("transform", rows / "m.adaam", rows / "narrow.npy")
