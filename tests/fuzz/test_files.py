@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -38,8 +39,9 @@ def attacked(*options):
 def test_mutants_are_refused_or_read_but_never_mishandled():
     result = attacked("--models", 600, "--data", 1400, "--kills", 0)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.count("\n| ") == 1 + len(KINDS)
-    assert "2,000 tried, 0 mishandled" in result.stdout
+    assert result.stdout.count("\n| ") == len(KINDS)
+    n_tried = int(re.search(r"([\d,]+) tried, 0 mishandled", result.stdout)[1].replace(",", ""))
+    assert n_tried >= 2000
 
 
 @needs_everything
