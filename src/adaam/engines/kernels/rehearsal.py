@@ -5,11 +5,9 @@ code; with one at a time the first compiles, and the others read what it kept.
 """
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from getpass import getuser
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
@@ -22,6 +20,9 @@ from adaam.engines.kernels.block_neighbors import near_blocks
 from adaam.engines.kernels.narrow import common_frame
 from adaam.engines.kernels.neighbors import nearest_others
 from adaam.engines.kernels.strips import completed, surviving_strips, tallied_strips
+from adaam.files import own_lock_path, waiting_lock
+
+LONGEST_WAIT_S = 120.0  # compiling takes a third of it on a slow core
 
 _COMPILING = Lock()
 
@@ -53,23 +54,14 @@ def _rehearsed(narrow: type) -> ModuleType:
 @contextmanager
 def _one_process_at_a_time(kind: str) -> Iterator[None]:
     """Keep other processes of this user on this machine waiting, where the system can, until one has compiled."""
-    try:
-        import fcntl
-
-        path = Path(tempfile.gettempdir()) / f"adaam-compiled-{kind}-{getuser()}.lock"
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "a+")
-    except (ImportError, OSError, KeyError):  # no such locks here, no folder, or a user without a name
+    path = own_lock_path(f"compiled-{kind}")
+    if path is None or (path.exists() and path.read_text() == _stamp()):
         yield
         return
-    with file:
-        file.seek(0)
-        if file.read() == _stamp():
-            yield
-            return
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with waiting_lock(path, LONGEST_WAIT_S) as is_ours:
         yield
-        file.truncate(0)
-        file.write(_stamp())
+        if is_ours:
+            path.write_text(_stamp())
 
 
 def _stamp() -> str:
