@@ -114,7 +114,7 @@ def profile(work, record):
 
 
 def accuracy(arguments, record):
-    for name in (*PAPER, "digits", *EMBEDDINGS):
+    for name in arguments.sets or (*PAPER, "digits", *EMBEDDINGS):
         X, y = load(arguments.data, name)
         c = len(np.unique(y))
         found = [AdaAMClustering(c, random_state=seed).fit(X) for seed in range(arguments.seeds)]
@@ -131,7 +131,7 @@ def accuracy(arguments, record):
 
 
 def count(arguments, record):
-    for name in ("cloud2", "cloud10", "cloud100", "300 gaussians", *PAPER, "digits", *EMBEDDINGS):
+    for name in arguments.sets or ("cloud2", "cloud10", "cloud100", "300 gaussians", *PAPER, "digits", *EMBEDDINGS):
         X, y = load(arguments.data, name)
         seconds, model = clock(lambda: AdaAMClustering("auto").fit(X))  # noqa: B023
         found, classes = model.selection_.count, len(np.unique(y))
@@ -149,6 +149,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--million", type=int, default=1_000_000)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--sets", nargs="*", help="sets to score; all without it")
     parser.add_argument("--umap", action="store_true", help="score UMAP + k-means on the embeddings too")
     parser.add_argument("--out", default=Path(__file__).parent / "results" / "clusterer.jsonl", type=Path)
     arguments = parser.parse_args()
