@@ -236,6 +236,7 @@ FITTED: dict[str, Contents] = {
         **MAP,
         **RECALL,
         "cuts_": Several(2),
+        "n_clusters_": Count(required=False),  # not in models of the first versions
         "n_neighbors_": Count(),
         "pairs_": Part(("all", RowBlocks)),
         "plan_": Part((Plan,)),
