@@ -9,7 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from scipy.io import savemat
+from scipy.io import loadmat, savemat
 from scipy.sparse import csc_array
 
 from adaam.bench.data_files import DataFileError, read_mat, read_npz
@@ -52,6 +52,25 @@ def test_a_sparse_matrix_is_read_as_scipy_reads_it(tmp_path, compressed, dtype):
     np.testing.assert_array_equal(read_mat(tmp_path / "rows.mat").X, rows)
     savemat(tmp_path / "rows.mat", {"gnd": csc_array(Y[None, :]), "fea": csc_array(rows)}, do_compression=compressed)
     np.testing.assert_array_equal(read_mat(tmp_path / "rows.mat").y, Y)
+
+
+def test_a_matrix_of_a_type_that_is_not_known_is_refused(tmp_path):
+    """SciPy's reader ended the process: it looked the type up without a bound."""
+    savemat(tmp_path / "rows.mat", {"fea": X, "gnd": Y})
+    content = (tmp_path / "rows.mat").read_bytes()
+    place = content.find(struct.pack("<2I", 9, 96))
+    (tmp_path / "rows.mat").write_bytes(content[:place] + b"\x19" + content[place + 1 :])
+    with pytest.raises(DataFileError, match="a part of type 25"):
+        read_mat(tmp_path / "rows.mat")
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("dtype", [float, np.float32, np.uint8, np.int16, bool])
+def test_a_matrix_is_read_as_scipy_reads_it(tmp_path, dtype, compressed):
+    savemat(tmp_path / "rows.mat", {"fea": X.astype(dtype), "gnd": Y, "word": "a"}, do_compression=compressed)
+    rows = read_mat(tmp_path / "rows.mat")
+    np.testing.assert_array_equal(rows.X, loadmat(tmp_path / "rows.mat")["fea"])
+    np.testing.assert_array_equal(rows.y, Y)
 
 
 def test_a_sparse_matrix_whose_parts_are_missing_is_refused(tmp_path):

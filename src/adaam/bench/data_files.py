@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from adaam._typing import FloatMatrix, IntVector
-from adaam.bench.mat_sparse import read_sparse
+from adaam.bench.mat5 import is_mat5, read_matrices
 from adaam.untrusted import MAX_BYTES, NUMBERS, NUMBERS_AND_WORDS, UnreadableFileError, open_archive, reading
 
 IDX_IMAGES, IDX_LABELS = 0x0803, 0x0801
@@ -55,7 +55,8 @@ def read_mat(path: Path, image_shape: tuple[int, int] | None = None) -> Arrays:
     with reading(path, "mat", DataFileError):
         with path.open("rb") as stream:
             newer = b"MATLAB 7.3" in stream.read(116)
-        X, y = _read_hdf5(path) if newer else _read_mat5(path)
+        older = _read_mat5 if is_mat5(path) else _read_mat4
+        X, y = _read_hdf5(path) if newer else older(path)
         for name, array in (("rows", X), ("classes", y)):
             if array.dtype.kind not in NUMBERS:
                 raise DataFileError(f"{path}: its {name} are {array.dtype}, not numbers.")
@@ -112,14 +113,19 @@ def _idx_array(path: Path, stream: BinaryIO, magic: int, n_dimensions: int) -> F
 
 
 def _read_mat5(path: Path) -> tuple[FloatMatrix, IntVector]:
+    arrays = read_matrices(path, (*ROWS, *CLASSES))
+    rows, classes = _pick(path, arrays, ROWS), _pick(path, arrays, CLASSES)
+    check_size(path, arrays[rows].nbytes + arrays[classes].nbytes)
+    return arrays[rows], arrays[classes]
+
+
+def _read_mat4(path: Path) -> tuple[FloatMatrix, IntVector]:
     from scipy.io import loadmat, whosmat
 
     described = {name: shape for name, shape, _ in whosmat(path)}
     rows, classes = _pick(path, described, ROWS), _pick(path, described, CLASSES)
     check_size(path, 8 * sum(math.prod(described[name]) for name in (rows, classes)))
-    sparse = {name: read_sparse(path, name) for name in (rows, classes)}
-    dense = [name for name, matrix in sparse.items() if matrix is None]
-    arrays = sparse | (loadmat(path, variable_names=dense) if dense else {})
+    arrays = loadmat(path, variable_names=[rows, classes])
     X, y = (arrays[name] for name in (rows, classes))
     return tuple(np.asarray(each.toarray() if issparse(each) else each) for each in (X, y))  # type: ignore[return-value]
 
