@@ -311,7 +311,7 @@ def test_colours_spaces_and_highlights_can_be_chosen(page, folder):
 
 
 def test_components_are_drawn_as_images_of_patterns_or_weights(page, folder):
-    from adaam.report.page.png import diverging_palette, signed_bytes
+    from adaam.webpage import diverging_palette, signed_bytes
 
     exhibit = read_exhibit(folder / "exhibits", "tiny")
     open_set(page, TINY)

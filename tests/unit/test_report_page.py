@@ -14,13 +14,13 @@ from adaam.bench.datasets import Data
 from adaam.bench.exhibit import make_exhibit
 from adaam.report.charts import all_charts
 from adaam.report.page import document
-from adaam.report.page.document import page, policy, script_json, write_page
+from adaam.report.page.document import page, write_page
 from adaam.report.page.exhibits import confusions, payload, queries, same_class
 from adaam.report.page.overview import overview
-from adaam.report.page.png import columns_of, data_url, diverging_palette, png, sheet, signed_bytes
 from adaam.report.page.provenance import UNKNOWN, cases_table, sessions
 from adaam.report.page.tables import html_table
 from adaam.report.tables import Cell, Table, all_tables
+from adaam.webpage import columns_of, data_url, diverging_palette, png, policy, script_json, sheet, signed_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 

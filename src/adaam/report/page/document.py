@@ -1,15 +1,11 @@
 """The page put together: a template, its style and scripts, tables, and data that the scripts draw."""
 
-import hashlib
-import json
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from adaam._version import __version__
 from adaam.bench.datasets import title_of
@@ -22,6 +18,7 @@ from adaam.report.page.provenance import Session, cases_table, sessions
 from adaam.report.page.tables import html_table
 from adaam.report.summary import Record
 from adaam.report.tables import all_tables
+from adaam.webpage import plotly_script, policy, script_json, shared_asset
 
 NAME = "report.html"
 NO_EXHIBIT = "No exhibit is stored beside these records. The command adaam reproduce makes them."
@@ -31,7 +28,8 @@ FIGURE_NOTES = {
     "fig2": "Averages over rounds; bars are standard deviations. Dashed: the method's own preparation.",
     "fig3": "Seconds of one fit, without k-means, on the first rows of the data set; the machine is named below.",
 }
-SCRIPTS = ("theme.js", "tables.js", "charts.js", "exhibits.js", "main.js")
+SHARED_SCRIPTS = ("tables.js", "plot.js")
+SCRIPTS = ("charts.js", "exhibits.js", "main.js")
 
 
 def write_page(records: Sequence[Record], exhibits: Sequence[Exhibit], folder: Path) -> Path:
@@ -47,16 +45,6 @@ def write_page(records: Sequence[Record], exhibits: Sequence[Exhibit], folder: P
     with atomic_file(path) as stream:
         stream.write(content.encode())
     return path
-
-
-def plotly_script() -> str:
-    """Return plotly.js as the Python package of that name carries it."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError("The page needs plotly. Install it with: pip install adaam[page]") from error
-    # A browser turns line ends into its own before it hashes a script.
-    return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) -> str:
@@ -75,10 +63,11 @@ def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) 
     charts = all_charts(records)
     tables = [html_table(table) for table in all_tables(records)]
     # One script a file would need as many promises; the theme must be set before anything is painted.
-    first, later = _asset("theme.js"), "\n".join(_asset(name) for name in SCRIPTS[1:])
+    first = shared_asset("theme.js")
+    later = "\n".join([*map(shared_asset, SHARED_SCRIPTS), *map(_asset, SCRIPTS)])
     return Template(_asset("page.html")).substitute(
         policy=escape(policy((first, charting, later))),
-        style=_asset("page.css"),
+        style=shared_asset("base.css") + _asset("page.css"),
         theme_script=first,
         charting=charting,
         script=later,
@@ -94,21 +83,6 @@ def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) 
         cases=html_table(cases_table(records)),
         data=script_json({"overview": asdict(found), "charts": [asdict(chart) for chart in charts]}),
     )
-
-
-def policy(scripts: Sequence[str]) -> str:
-    """Return what the browser may do: run these very scripts, and load nothing from anywhere."""
-    hashes = " ".join(f"'sha256-{b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in scripts)
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def script_json(value: Any) -> str:
-    """Return JSON that cannot end the element it stands in, nor start one."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _asset(name: str) -> str:

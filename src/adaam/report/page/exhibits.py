@@ -7,8 +7,8 @@ import numpy as np
 from adaam._typing import FloatMatrix, IntMatrix
 from adaam.bench.datasets import title_of
 from adaam.bench.exhibit import Exhibit
-from adaam.report.page.png import columns_of, data_url, diverging_palette, png, sheet, signed_bytes
 from adaam.report.page.provenance import facts_of
+from adaam.webpage import columns_of, data_url, diverging_palette, png, sheet, signed_bytes
 
 N_QUERIES = 5  # rows whose neighbours are shown before any is chosen
 N_CONFUSIONS = 3

@@ -1,53 +1,15 @@
 "use strict";
-/* Charts: plot data in, plotly's traces out, in the colours of the theme. */
+/* Charts of the records: plot data in, plotly's traces out, in the colours of the theme. */
 const Charts = (() => {
+  const { show, repaint, layout, axis, style, isTouch, escapeHtml } = Plot;
   // Okabe and Ito's colours, told apart by every kind of colour vision; those that vanish on a ground are shifted.
   const LIGHT = ["#0072b2", "#d98a00", "#008f68", "#c2589a", "#3aa0dc", "#cc4c00", "#6f6f6f", "#9a8a00"];
   const DARK = ["#4aa8ea", "#f0a830", "#2fc79a", "#e08fc0", "#9ad6ff", "#ff7a3d", "#b0b0b0", "#f0e442"];
   const SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross"];
-  // On a touch screen a finger scrolls the page; dragging and its buttons are for a mouse.
-  const isTouch = () => matchMedia("(hover: none)").matches;
-  const CONFIG = {
-    displaylogo: false, responsive: false, showTips: false, displayModeBar: isTouch() ? false : "hover",
-    modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
-  };
-  const drawn = new Map();
 
-  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const palette = () => (Theme.current() === "dark" ? DARK : LIGHT);
   const color = (place) => palette()[place % palette().length];
   const symbol = (place) => SYMBOLS[Math.floor(place / LIGHT.length) % SYMBOLS.length];
-  const escapeHtml = (text) => String(text).replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
-
-  function axis(more) {
-    return {
-      gridcolor: style("--line"), linecolor: style("--line"), zerolinecolor: style("--line"), automargin: true,
-      tickfont: { size: 12 }, ...more,
-    };
-  }
-
-  function layout(more) {
-    return {
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin: { l: 8, r: 8, t: 28, b: 8 },
-      font: { family: "ui-sans-serif, system-ui, sans-serif", size: 13, color: style("--ink") },
-      hoverlabel: { bgcolor: style("--raised"), bordercolor: style("--line"), font: { color: style("--ink"), size: 13 } },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--muted"), activecolor: style("--ink") },
-      dragmode: isTouch() ? false : "zoom", hovermode: "closest", ...more,
-    };
-  }
-
-  /* Draw into an element, and again whenever the theme or the width changes. */
-  function show(element, figure) {
-    const paint = () => {
-      if (!element.isConnected || element.offsetWidth === 0) return Promise.resolve();
-      const { traces, layout: wanted } = figure(element.clientWidth);
-      return Plotly.react(element, traces, { ...wanted, width: element.clientWidth }, CONFIG);
-    };
-    drawn.set(element, paint);
-    return paint();
-  }
-
-  const repaint = () => drawn.forEach((paint) => paint());
 
   function panels(chart) {
     return (width) => {
