@@ -28,7 +28,7 @@ FIGURE_NOTES = {
     "fig2": "Averages over rounds; bars are standard deviations. Dashed: the method's own preparation.",
     "fig3": "Seconds of one fit, without k-means, on the first rows of the data set; the machine is named below.",
 }
-SHARED_SCRIPTS = ("tables.js", "plot.js")
+SHARED_SCRIPTS = ("dom.js", "tables.js", "plot.js")
 SCRIPTS = ("charts.js", "exhibits.js", "main.js")
 
 

@@ -2,7 +2,7 @@
 /* What all charts share: the theme's colours, axes, and drawing anew when theme or width change. */
 const Plot = (() => {
   // On a touch screen a finger scrolls the page; dragging and its buttons are for a mouse.
-  const isTouch = () => matchMedia("(hover: none)").matches;
+  const isTouch = () => matchMedia("(pointer: coarse)").matches;
   const CONFIG = {
     displaylogo: false, responsive: false, showTips: false, displayModeBar: isTouch() ? false : "hover",
     modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],

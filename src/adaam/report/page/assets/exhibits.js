@@ -3,22 +3,7 @@
 const Exhibits = (() => {
   const tip = document.getElementById("tip");
 
-  const make = (tag, attributes = {}, ...children) => {
-    const element = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) {
-      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-      else if (value !== null && value !== undefined) element.setAttribute(name, value);
-    }
-    element.append(...children);
-    return element;
-  };
-
-  const loaded = (url) => new Promise((resolve, reject) => {
-    const image = new Image();
-    image.onload = () => resolve(image);
-    image.onerror = () => reject(new Error("a picture of the page could not be read"));
-    image.src = url;
-  });
+  const { make, loaded } = Dom;
 
   class DataSet {
     constructor(panel) {
@@ -68,10 +53,7 @@ const Exhibits = (() => {
     }
 
     cut(canvas, image, nColumns, place) {
-      const { height, width } = this.data.tile;
-      Object.assign(canvas, { width, height });
-      const [x, y] = [(place % nColumns) * width, Math.floor(place / nColumns) * height];
-      canvas.getContext("2d").drawImage(image, x, y, width, height, 0, 0, width, height);
+      Dom.cut(canvas, image, nColumns, place, this.data.tile);
     }
 
     profile(canvas, place) {
@@ -193,14 +175,7 @@ const Exhibits = (() => {
     }
 
     showTip(place, event) {
-      const { data } = this;
-      tip.replaceChildren(this.picture(place), `class ${data.classes[place]}`);
-      tip.hidden = false;
-      const room = 16;
-      const box = tip.getBoundingClientRect();
-      const left = event.clientX + room + box.width > innerWidth ? event.clientX - room - box.width : event.clientX + room;
-      tip.style.left = `${Math.max(4, left)}px`;
-      tip.style.top = `${Math.max(4, Math.min(event.clientY + room, innerHeight - box.height - 4))}px`;
+      Dom.showTip(tip, event, this.picture(place), `class ${this.data.classes[place]}`);
     }
 
     select(place) {
@@ -235,28 +210,15 @@ const Exhibits = (() => {
     }
 
     key(event) {
-      const step = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+      const step = Dom.ARROWS[event.key];
       if (event.key === "Enter" && event.target === this.stage) { this.neighbors(); event.preventDefault(); return; }
       if (!step) return;
       event.preventDefault();
       tip.hidden = true;
-      const next = this.towards(step);
+      const next = Dom.towards(this.data[this.view], this.selected, step);
       if (next === null) return;
       this.select(next);
       this.live.textContent = this.describe(next);
-    }
-
-    /* The nearest row within 45 degrees of a direction. */
-    towards([dx, dy]) {
-      const [x, y] = this.data[this.view];
-      let [best, least] = [null, Infinity];
-      for (let i = 0; i < x.length; i += 1) {
-        const along = (x[i] - x[this.selected]) * dx + (y[i] - y[this.selected]) * dy;
-        const aside = Math.abs((x[i] - x[this.selected]) * dy) + Math.abs((y[i] - y[this.selected]) * dx);
-        const far = along + 2 * aside;
-        if (i !== this.selected && along > 0 && aside <= along && far < least) [best, least] = [i, far];
-      }
-      return best;
     }
 
     /* Neighbours before and after */
