@@ -1,7 +1,5 @@
 """The page in a real browser, opened from a file: what a user does, by mouse, by keyboard, on a phone."""
 
-import json
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -11,19 +9,11 @@ from sklearn.datasets import load_digits, load_iris
 from adaam.bench.exhibit_files import read_exhibit, write_exhibit
 from adaam.bench.records import RecordsFile, read_records
 from adaam.cli import main
+from chromium import READY, assert_quiet, click, needs_browser, open_page, resize, shown, started, until
 
 pytest.importorskip("plotly", reason="the page needs plotly")
-webdriver = pytest.importorskip("selenium.webdriver", reason="the browser is driven by selenium")
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not both installed"),
-    pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning"),
-]
+pytestmark = [needs_browser, pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")]
 
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage"
-)
 PLAN = """
 title = "small"
 starts = 2
@@ -71,13 +61,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in FLAGS.split():
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver = started(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
 
@@ -85,37 +69,9 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def page(browser, folder):
     """The page, opened anew; afterwards, nothing was fetched and nothing complained."""
-    resize(browser, 1400)
-    browser.get_log("browser"), browser.get_log("performance")
-    browser.get((folder / "report.html").as_uri())
-    browser.execute_script("try { localStorage.clear() } catch {}")
-    until(browser, "return document.documentElement.dataset.ready === 'true'")
+    open_page(browser, folder / "report.html")
     yield browser
-    # That reading canvases back is slow is said of this test, which reads them, not of the page.
-    complaints = [entry for entry in browser.get_log("browser") if entry["source"] != "rendering"]
-    assert complaints == []
-    assert [url for url in requested(browser) if not url.startswith(("file:", "data:", "blob:"))] == []
-    assert browser.execute_script("return window.broken") is None
-
-
-def requested(browser):
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    sent = [message["params"] for message in messages if message["method"] == "Network.requestWillBeSent"]
-    return [params["request"]["url"] for params in sent]
-
-
-def until(browser, script, *arguments, seconds=30):
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    return WebDriverWait(browser, seconds, 0.05).until(lambda driver: driver.execute_script(script, *arguments))
-
-
-def resize(browser, width, *, scheme="light"):
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    wishes = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
-    media = {"features": [{"name": name, "value": value} for name, value in wishes.items()]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    assert_quiet(browser)
 
 
 def open_set(page, place):
@@ -126,18 +82,6 @@ def open_set(page, place):
         f"document.querySelector('#set-{place} .stage').scrollIntoView({{block: 'center', behavior: 'instant'}})"
     )
     return page.find_element("css selector", f"#set-{place} .stage")
-
-
-def shown(page, selector):
-    """The place of the row in a canvas, and its grey values."""
-    script = """
-        const canvas = document.querySelector(arguments[0]);
-        if (!canvas) return null;
-        const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-        return [Number(canvas.dataset.place), canvas.width, canvas.height, [...data]];
-    """
-    place, width, height, values = page.execute_script(script, selector)
-    return place, np.array(values).reshape(height, width, 4)
 
 
 def image_of(exhibit, place):
@@ -165,13 +109,6 @@ def on_screen(page, exhibit, place):
     # The page shows the plane without a unit: its largest coordinate is 1.
     at = exhibit.after[place] / np.abs(exhibit.after).max()
     return page.execute_script(script, [float(value) for value in at])
-
-
-def click(page, selector):
-    element = page.find_element("css selector", selector)
-    page.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
-    element.click()
-    return element
 
 
 def column(page, table, place):
@@ -238,7 +175,7 @@ def test_a_finger_chooses_a_row_and_still_scrolls_the_page(page, folder):
     page.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
     try:
         page.refresh()
-        until(page, "return document.documentElement.dataset.ready === 'true'")
+        until(page, READY)
         open_set(page, TINY)
         place = lonely(exhibit.after)
         x, y = on_screen(page, exhibit, place)
@@ -386,7 +323,7 @@ def test_the_theme_switches_where_nothing_can_be_stored(page):
     added = page.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": refuse})
     try:
         page.refresh()
-        until(page, "return document.documentElement.dataset.ready === 'true'")
+        until(page, READY)
         page.find_element("id", "theme").click()
         assert background(page) == DARK
     finally:
@@ -397,7 +334,7 @@ def test_the_theme_switches_where_nothing_can_be_stored(page):
 def test_nothing_is_wider_than_the_screen(page, width):
     resize(page, width)
     page.refresh()
-    until(page, "return document.documentElement.dataset.ready === 'true'")
+    until(page, READY)
     for place in range(3):
         open_set(page, place)
         assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
