@@ -1,6 +1,6 @@
 """One colour a cluster, the same in every picture: displays and page ask here."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 Theme: TypeAlias = Literal["light", "dark"]
@@ -30,6 +30,6 @@ def cluster_color(cluster: int, theme: Theme = "light") -> str:
     return OUTLIER[theme] if cluster < 0 else COLORS[theme][cluster % N_COLORS]
 
 
-def cluster_colors(clusters: Sequence[int], theme: Theme = "light") -> list[str]:
+def cluster_colors(clusters: Iterable[int], theme: Theme = "light") -> list[str]:
     """Return the colour of each of several clusters."""
     return [cluster_color(int(cluster), theme) for cluster in clusters]

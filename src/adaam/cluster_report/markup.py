@@ -147,7 +147,8 @@ def _borderline(data: ReportData, each: ClusterCard) -> str:
 
 
 def _or(label: int) -> str:
-    return f'<span class="or hue" {hue(label)}><span class="sr">, or cluster </span><i class="swatch"></i>{label}</span>'
+    said = '<span class="sr">, or cluster </span><i class="swatch"></i>'
+    return f'<span class="or hue" {hue(label)}>{said}{label}</span>'
 
 
 def _neighbors(each: ClusterCard) -> str:

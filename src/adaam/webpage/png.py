@@ -16,7 +16,7 @@ DIVERGING = ((0, 18, 97), (47, 117, 166), (166, 200, 216), (242, 241, 238), (221
 
 
 def sheet(tiles: IntMatrix, n_columns: int) -> IntMatrix:
-    """Lay tiles of shape (n, height, width), or with three colours, out in rows of `n_columns`; places left over are 0."""
+    """Lay tiles of shape (n, height, width[, 3]) out in rows of `n_columns`; places that are left over are 0."""
     n, height, width, *colors = tiles.shape
     n_rows = -(-n // n_columns)
     full = np.zeros((n_rows * n_columns, *tiles.shape[1:]), dtype=np.uint8)
