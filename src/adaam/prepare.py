@@ -1,14 +1,15 @@
 """Preparation of rows: unit length, centring, leading principal components."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array, issparse
+from scipy.sparse import csr_array, csr_matrix, diags_array, issparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.base import BaseEstimator
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
 from adaam._warnings import warn_caller
@@ -24,10 +25,17 @@ SCATTER_COLUMNS = 4096
 DIAGONAL_BLOCK = 64
 # Spreads along components below this share of the largest are not trusted to rounding.
 LEAST_SPREAD = 1e-6
+# A column with this share of the variance of all columns is taken for one of another unit; seen on a few rows.
+DOMINANT_SHARE = 0.9
+N_SEEN = 4096
 
 
 class ZeroRowWarning(UserWarning):
     """Some rows are all zero, so they have no direction to keep."""
+
+
+class UnlikeUnitsWarning(UserWarning):
+    """One column varies more than all others by far, so that its unit decides every distance."""
 
 
 class Preparation(BaseEstimator):
@@ -258,4 +266,31 @@ def _warn_of_zero_rows(norms: Column) -> None:
         warn_caller(
             f"{n_zero} distinct row(s) of X are all zero and cannot be scaled to unit length; they stay zero.",
             ZeroRowWarning,
+        )
+
+
+def warn_of_unlike_units(X: Tall, settings: Preparation, names: Sequence[str] | None, engine: Engine) -> None:
+    """Warn where one column has nearly all variance and the preparation keeps it so.
+
+    Looked at on at most 4,096 rows, evenly spread; rows in blocks on a cluster are not looked at.
+    """
+    n, d = X.shape
+    if settings.column_scaling == "standard" or d < 2 or hasattr(X, "entrywise"):
+        return
+    rows = engine.to_host(X[np.unique(np.linspace(0, n - 1, min(n, N_SEEN)).astype(np.int64))])
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers near the largest there are no variances
+        if issparse(rows):
+            _, variances = mean_variance_axis(csr_matrix(rows), axis=0)
+        else:
+            variances = np.asarray(rows, dtype=np.float64).var(axis=0)
+        whole, largest = float(variances.sum()), int(variances.argmax())
+    share = float(variances[largest]) / whole if np.isfinite(whole) and whole > 0 else 0.0
+    # Of constant columns beside it a single one has no unit to differ from.
+    if DOMINANT_SHARE <= share < 1.0:
+        name = f"x{largest}" if names is None else str(names[largest])
+        warn_caller(
+            f"Column {name!r} of X has {100 * share:.4g} % of the variance of all {d} columns, so that its unit decides "
+            'nearly every distance. If columns have unlike units, use preparation="standard", or AdaAMClustering, which '
+            "chooses it by itself.",
+            UnlikeUnitsWarning,
         )

@@ -68,7 +68,7 @@ def report_data(
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         The rows it was fitted to.
     names : sequence of str, default=None
-        Names of the features; None means those of the frame X, or x0, x1, ...
+        Names of the features; None means those of X or of the model, or x0, x1, ...
     images : array-like of shape (n_samples, height, width[, 3]) or (height, width), default=None
         A picture for each row; two numbers mean that the features of X are its pixels.
     texts : sequence of str, default=None
@@ -143,6 +143,9 @@ def _clustering(model: Any) -> _Clustering:
 
 def _checked_names(model: Any, X: Any, names: Sequence[str] | None) -> Sequence[str] | None:
     if names is None:
+        of_frame = list(getattr(X, "columns", []))
+        if of_frame and all(isinstance(name, str) for name in of_frame):
+            return of_frame
         found = getattr(model, "feature_names_in_", None)
         return None if found is None else [str(name) for name in found]
     if len(names) != np.shape(X)[1]:

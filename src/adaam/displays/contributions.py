@@ -32,7 +32,7 @@ class ContributionsDisplay:
     >>> from adaam import AdaAM
     >>> from adaam.displays import ContributionsDisplay
     >>> X = load_wine(as_frame=True).data
-    >>> display = ContributionsDisplay.from_estimator(AdaAM(3, n_neighbors=12, preparation="linear").fit(X))
+    >>> display = ContributionsDisplay.from_estimator(AdaAM(3, n_neighbors=12, preparation="standard").fit(X))
     >>> len(display.contributions.share)
     13
     """
