@@ -34,7 +34,7 @@ class ClusterProfiles:
     names : tuple of str
         The features.
     sizes : ndarray of shape (n_clusters,)
-        Rows of each cluster.
+        Rows of each cluster, or the sum of their weights.
     means, rest_means : ndarray of shape (n_clusters, n_features)
         Mean of each feature in the cluster, and in all other rows.
     effects : ndarray of shape (n_clusters, n_features)
@@ -68,9 +68,9 @@ class ClusterProfiles:
     def _lines(self, cluster: int) -> list[str]:
         top = self.top(cluster, 5)
         width = max((len(each.name) for each in top), default=0)
-        size = int(self.sizes[cluster])
+        size = self.sizes[cluster]
         return [
-            f"cluster {cluster}: {size:,} {'row' if size == 1 else 'rows'}",
+            f"cluster {cluster}: {size:,g} {'row' if size == 1 else 'rows'}",
             *(
                 f"  {each.name.ljust(width)}  d = {each.effect:+6.2f}   "
                 f"mean {each.mean:.4g}, elsewhere {each.rest_mean:.4g}"
@@ -79,7 +79,9 @@ class ClusterProfiles:
         ]
 
 
-def cluster_profiles(X: Any, labels: Any, n_clusters: int, names: Sequence[str] | None = None) -> ClusterProfiles:
+def cluster_profiles(
+    X: Any, labels: Any, n_clusters: int, names: Sequence[str] | None = None, sample_weight: Any = None
+) -> ClusterProfiles:
     """Compare each cluster with all other rows, feature by feature.
 
     Parameters
@@ -92,6 +94,8 @@ def cluster_profiles(X: Any, labels: Any, n_clusters: int, names: Sequence[str] 
         Number of clusters; some may be empty.
     names : sequence of str, default=None
         Names of the features; None means x0, x1, ...
+    sample_weight : array-like of shape (n_samples,), default=None
+        A row of weight w counts as w equal rows.
 
     Returns
     -------
@@ -100,22 +104,26 @@ def cluster_profiles(X: Any, labels: Any, n_clusters: int, names: Sequence[str] 
     """
     labels = np.asarray(labels)
     X = csr_array(X) if issparse(X) else np.asarray(X)
-    n, d = X.shape
-    sizes = np.bincount(labels[labels >= 0], minlength=n_clusters)
+    n_rows, d = X.shape
+    weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    n = float(weights.sum())
+    counted = np.bincount(np.where(labels >= 0, labels, n_clusters), weights, minlength=n_clusters + 1)[:n_clusters]
+    sizes = counted.astype(np.int64) if sample_weight is None else counted
     # Around the mean of all rows, squares do not drown in it; sparse rows would not stay sparse.
     center = np.zeros(d) if issparse(X) else X.mean(axis=0, dtype=np.float64)
     sums, squares = np.zeros((n_clusters + 1, d)), np.zeros((n_clusters + 1, d))
-    step = n if issparse(X) else max(1, BLOCK_BYTES // (8 * d))
-    for start in range(0, n, step):
+    step = n_rows if issparse(X) else max(1, BLOCK_BYTES // (8 * d))
+    for start in range(0, n_rows, step):
         part = slice(start, start + step)
-        members = _members(labels[part], n_clusters)
+        members = _members(labels[part], weights[part], n_clusters)
         block = X[part] - center if not issparse(X) else X
         sums += _dense(members @ block)
         squares += _dense(members @ (block.multiply(block) if issparse(block) else block * block))
     total, total_squares = sums.sum(axis=0), squares.sum(axis=0)
     sums, squares = sums[:n_clusters], squares[:n_clusters]
-    inside, outside = sizes[:, None], n - sizes[:, None]
-    means, rest_means = sums / np.maximum(inside, 1), (total - sums) / np.maximum(outside, 1)
+    inside, outside = counted[:, None], n - counted[:, None]
+    means = sums / np.where(inside > 0, inside, 1.0)
+    rest_means = (total - sums) / np.where(outside > 0, outside, 1.0)
     within = squares - inside * means**2 + (total_squares - squares) - outside * rest_means**2
     # Sums of squares below their own rounding, or below that of the values, are none.
     eps = np.finfo(np.float64).eps
@@ -152,11 +160,10 @@ def _ratio(difference: FloatMatrix, pooled: FloatMatrix, rounding: FloatVector) 
     return np.where(pooled > 0, difference / np.where(pooled > 0, pooled, 1.0), sure)
 
 
-def _members(labels: IntVector, n_clusters: int) -> csr_array:
-    """Indicator of shape (n_clusters + 1, n): rows of label -1 come last."""
+def _members(labels: IntVector, weights: FloatVector, n_clusters: int) -> csr_array:
+    """Weights of rows by cluster, of shape (n_clusters + 1, n): rows of label -1 come last."""
     places = np.where(labels >= 0, labels, n_clusters)
-    ones = np.ones(len(labels))
-    return csr_array((ones, (places, np.arange(len(labels)))), shape=(n_clusters + 1, len(labels)))
+    return csr_array((weights, (places, np.arange(len(labels)))), shape=(n_clusters + 1, len(labels)))
 
 
 def _dense(matrix: Any) -> FloatMatrix:

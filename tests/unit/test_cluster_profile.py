@@ -64,6 +64,15 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     np.testing.assert_allclose(cluster_profiles(X, labels, 3).effects, whole.effects, rtol=1e-12)
 
 
+def test_a_row_of_weight_w_counts_as_w_equal_rows():
+    rng = np.random.default_rng(4)
+    X, labels, weights = rng.normal(size=(30, 4)), rng.integers(-1, 3, 30), rng.integers(0, 4, 30)
+    weighted = cluster_profiles(X, labels, 3, sample_weight=weights)
+    repeated = cluster_profiles(np.repeat(X, weights, axis=0), np.repeat(labels, weights), 3)
+    np.testing.assert_array_equal(weighted.sizes, repeated.sizes)
+    np.testing.assert_allclose(weighted.effects, repeated.effects, rtol=1e-10)
+
+
 def test_constant_features_have_no_effect_and_constant_clusters_an_infinite_one():
     X = np.array([[0.1, 0.1], [0.1, 0.1], [0.1, 0.3], [0.1, 0.3], [0.1, 0.3]])
     found = cluster_profiles(X, [0, 0, 1, 1, 1], 2)

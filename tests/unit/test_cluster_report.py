@@ -177,9 +177,7 @@ def test_what_does_not_fit_the_rows_is_named(model, given, message):
 
 
 def test_rows_other_than_those_fitted_are_refused(model):
-    with pytest.raises(
-        ValueError, match="X has 5 rows, but the model was fitted to 200. Pass the rows"
-    ):
+    with pytest.raises(ValueError, match="X has 5 rows, but the model was fitted to 200. Pass the rows"):
         report_data(model, model.X[:5])
 
 
