@@ -42,7 +42,7 @@ def synthetic_report(n_rows=300, n_clusters=4, *, n_shown=None, evil=False, seed
     strengths = np.where(np.arange(n_rows) % 10 == 3, 0.3, 0.9)
     outlier_scores = np.where(np.arange(n_rows) % 97 == 5, 0.8, 0.1)
     shown = np.arange(n_rows) if n_shown is None else np.sort(rng.choice(n_rows, n_shown, replace=False))
-    name = EVIL if evil else "width"
+    name, bad_names = (EVIL, {0: EVIL, 1: "=1+1"}) if evil else ("width", {})
     cards = tuple(
         ClusterCard(
             label=c,
@@ -79,7 +79,7 @@ def synthetic_report(n_rows=300, n_clusters=4, *, n_shown=None, evil=False, seed
             ReportColumn("kind", tuple(EVIL if evil and row % 3 == 0 else f"kind {row % 3}" for row in shown)),
             ReportColumn("gaps", tuple(None if row % 5 == 0 else float(row) for row in shown)),
         ),
-        "ids": tuple(f"{EVIL if evil and row == 0 else 'id'}-{row}" for row in range(n_rows)),
+        "ids": tuple(f"{bad_names.get(row, 'id')}-{row}" for row in range(n_rows)),
         "layers": layers,
         "tree": tree,
         "outliers": tuple(int(row) for row in shown if outlier_scores[row] > 0.5),

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 import adaam.affinity
 import adaam.estimators
+from adaam.cluster_profile import ClusterProfiles
 from adaam.engines import ClusterPlan, CPUEngine, DaskEngine, GPUEngine
 from adaam.large import RowBlocks, Stability
 from adaam.planning import Plan
@@ -19,7 +20,18 @@ from adaam.selection import ClusterCount, Selection, Trial
 Arrays: TypeAlias = dict[str, Any]
 
 # Plain values that estimators hold.
-VALUES = (CPUEngine, GPUEngine, DaskEngine, ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount)
+VALUES = (
+    CPUEngine,
+    GPUEngine,
+    DaskEngine,
+    ClusterPlan,
+    Plan,
+    Stability,
+    Selection,
+    Trial,
+    ClusterCount,
+    ClusterProfiles,
+)
 
 FITTED = re.compile(r"[a-z][a-z0-9_]*_")
 

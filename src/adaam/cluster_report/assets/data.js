@@ -33,7 +33,9 @@ const Data = (() => {
   const every = Array.from(rows, (_, place) => place);
   const number = (value) => (value === null ? "–" : typeof value === "string" ? value : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4))));
 
-  const quoted = (value) => { const text = String(value ?? ""); return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text; };
+  // A spreadsheet would take words that begin so for a formula.
+  const plain = (text) => (/^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text);
+  const quoted = (value) => { const text = plain(String(value ?? "")); return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text; };
 
   /* One line a row: its number or id, cluster, strength, outlier score, layers. */
   function csv(indices, rowNumber) {
