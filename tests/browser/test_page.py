@@ -107,7 +107,7 @@ def on_screen(page, exhibit, place):
                 box.top + (1 - share(y, plot.layout.yaxis.range)) * box.height];
     """
     # The page shows the plane without a unit: its largest coordinate is 1.
-    at = exhibit.after[place] / np.abs(exhibit.after).max()
+    at = exhibit.chosen[place] / np.abs(exhibit.chosen).max()
     return page.execute_script(script, [float(value) for value in at])
 
 
@@ -154,7 +154,7 @@ def test_the_image_under_the_pointer_is_that_of_the_row(page, folder):
 
     exhibit = read_exhibit(folder / "exhibits", "tiny")
     open_set(page, TINY)
-    place = lonely(exhibit.after)
+    place = lonely(exhibit.chosen)
     x, y = on_screen(page, exhibit, place)
     assert page.execute_script("return document.getElementById('tip').hidden")
     mouse = ActionChains(page)
@@ -177,7 +177,7 @@ def test_a_finger_chooses_a_row_and_still_scrolls_the_page(page, folder):
         page.refresh()
         until(page, READY)
         open_set(page, TINY)
-        place = lonely(exhibit.after)
+        place = lonely(exhibit.chosen)
         x, y = on_screen(page, exhibit, place)
         page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
         page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
@@ -199,11 +199,11 @@ def test_arrow_keys_move_from_row_to_row_and_show_their_images(page, folder):
     exhibit = read_exhibit(folder / "exhibits", "tiny")
     stage = open_set(page, TINY)
     place, _ = shown(page, "#set-2 .inspector canvas")
-    for key, axis, sign in ((Keys.ARROW_RIGHT, 0, 1), (Keys.ARROW_UP, 1, 1), (Keys.ARROW_LEFT, 0, -1)):
+    for key, axis, sign in ((Keys.ARROW_LEFT, 0, -1), (Keys.ARROW_DOWN, 1, -1), (Keys.ARROW_RIGHT, 0, 1)):
         stage.send_keys(key)
         found, pixels = shown(page, "#set-2 .inspector canvas")
         assert found != place
-        assert sign * (exhibit.after[found, axis] - exhibit.after[place, axis]) > 0
+        assert sign * (exhibit.chosen[found, axis] - exhibit.chosen[place, axis]) > 0
         np.testing.assert_array_equal(pixels[:, :, 0], image_of(exhibit, found))
         spoken = page.find_element("css selector", "#set-2 [aria-live]").get_attribute("textContent")
         assert f"row {exhibit.rows[found]}, class {exhibit.classes[found]}" in spoken
@@ -223,7 +223,7 @@ def test_neighbours_are_shown_in_order_and_marked_by_class(page, folder):
         return [Number(strip.querySelector(".query canvas").dataset.place), tiles(".before"), tiles(".after")];
     """
     query, before, after = page.execute_script(script)
-    for tiles, nearest in ((before, exhibit.nearest_before), (after, exhibit.nearest_after)):
+    for tiles, nearest in ((before, exhibit.nearest_before), (after, exhibit.nearest_chosen)):
         assert [place for place, _ in tiles] == nearest[query].tolist()
         assert [same for _, same in tiles] == (exhibit.classes[nearest[query]] == exhibit.classes[query]).tolist()
 
@@ -233,15 +233,26 @@ def test_colours_spaces_and_highlights_can_be_chosen(page, folder):
     open_set(page, TINY)
     traces = "return document.querySelector('#set-2 .plot').data.map((trace) => trace.customdata)"
     assert page.execute_script(traces) == [np.flatnonzero(exhibit.classes == c).tolist() for c in range(10)]
-    for value, groups in (("clusters", exhibit.clusters), ("errors", exhibit.classes != exhibit.clusters)):
+    for value, groups in (
+        ("clusters", exhibit.chosen_clusters),
+        ("errors", exhibit.classes != exhibit.chosen_clusters),
+    ):
         button = click(page, f"#set-2 button[data-value={value}]")
         until(
             page, "return document.querySelector('#set-2 .plot').data.length === arguments[0]", len(np.unique(groups))
         )
         assert page.execute_script(traces) == [np.flatnonzero(groups == g).tolist() for g in np.unique(groups)]
         assert button.get_attribute("aria-pressed") == "true"
+    click(page, "#set-2 button[data-value=after]")
+    wrong = exhibit.classes != exhibit.clusters
+    wanted = [np.flatnonzero(wrong == g).tolist() for g in (False, True)]
+    same = "return JSON.stringify(document.querySelector('#set-2 .plot').data.map((each) => each.customdata))"
+    until(page, f"{same} === JSON.stringify(arguments[0])", wanted)
+    assert "AdaAM with k-means: " in page.find_element("id", "set-2").text
     click(page, "#set-2 button[data-value=before]")
-    place = exhibit.before[np.flatnonzero(exhibit.classes == exhibit.clusters)[0], 0] / np.abs(exhibit.before).max()
+    place = (
+        exhibit.before[np.flatnonzero(exhibit.classes == exhibit.chosen_clusters)[0], 0] / np.abs(exhibit.before).max()
+    )
     until(
         page, "return Math.abs(document.querySelector('#set-2 .plot').data[0].x[0] - arguments[0]) < 1e-3", float(place)
     )

@@ -18,7 +18,7 @@ from adaam.bench.plan import PlanCase
 from adaam.files import atomic_file
 
 FOLDER = "exhibits"
-FORMAT = "adaam-exhibit-1"
+FORMAT = "adaam-exhibit-2"
 MAX_BYTES = 1 << 26  # once unpacked; the largest exhibit takes a tenth of it
 MAX_CLASSES = 1000
 DTYPES = {
@@ -34,6 +34,10 @@ DTYPES = {
     "patterns": np.float32,
     "features": np.int32,
     "confusion": np.int32,
+    "chosen": np.float32,
+    "chosen_clusters": np.int32,
+    "nearest_chosen": np.int32,
+    "chosen_confusion": np.int32,
 }
 ARRAYS = tuple(field.name for field in fields(Exhibit) if field.name != "about")
 ABOUT: dict[str, type | tuple[type, ...]] = {
@@ -48,8 +52,10 @@ ABOUT: dict[str, type | tuple[type, ...]] = {
     "acc": float,
     "nmi": float,
     "ari": float,
+    "chosen": dict,
     "session": dict,
 }
+CHOSEN = {"metric": str, "preparation": str, "head": str, "learned": bool, "acc": float, "nmi": float, "ari": float}
 
 
 class ExhibitError(ValueError):
@@ -154,6 +160,9 @@ def _about(content: Any, dataset: str) -> dict[str, Any]:
     for name, kind in ABOUT.items():
         if not isinstance(about.get(name), kind):
             raise ExhibitError(f"{name}={about.get(name)!r} in its header")
+    for name, kind in CHOSEN.items():
+        if not isinstance(about["chosen"].get(name), kind):
+            raise ExhibitError(f"chosen {name}={about['chosen'].get(name)!r} in its header")
     if about["dataset"] != dataset:
         raise ExhibitError(f"it is of {about['dataset']!r}")
     return about
@@ -179,6 +188,10 @@ def _check(exhibit: Exhibit) -> None:
         "patterns": (m, height, width),
         "features": (n_features,),
         "confusion": (c, c),
+        "chosen": (p, 2),
+        "chosen_clusters": (p,),
+        "nearest_chosen": (p, k),
+        "chosen_confusion": (c, c),
     }
     for name, shape in shapes.items():
         array = getattr(exhibit, name)
@@ -194,10 +207,13 @@ def _check(exhibit: Exhibit) -> None:
         if not low <= value <= high:
             raise ExhibitError(f"it has {value} {name}; {low} to {high} are possible")
     limits = {"rows": about["n"], "classes": c, "clusters": c, "nearest_before": p, "nearest_after": p}
-    limits |= {"features": about["d"], "confusion": about["n"] + 1}
+    limits |= {"features": about["d"], "confusion": about["n"] + 1, "chosen_confusion": about["n"] + 1}
+    limits |= {"chosen_clusters": c, "nearest_chosen": p}
     for name, limit in limits.items():
         array = getattr(exhibit, name)
         if array.size and not 0 <= array.min() <= array.max() < limit:
             raise ExhibitError(f"{name} has values outside 0..{limit - 1}")
-    if exhibit.confusion.sum() != about["n"]:
-        raise ExhibitError(f"confusion counts {exhibit.confusion.sum()} rows of {about['n']}")
+    for name in ("confusion", "chosen_confusion"):
+        counted = getattr(exhibit, name).sum()
+        if counted != about["n"]:
+            raise ExhibitError(f"{name} counts {counted} rows of {about['n']}")

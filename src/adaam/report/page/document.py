@@ -11,12 +11,13 @@ from adaam._version import __version__
 from adaam.bench.datasets import title_of
 from adaam.bench.exhibit import Exhibit
 from adaam.files import atomic_file
+from adaam.palette import COLORS
 from adaam.report.charts import Chart, all_charts
 from adaam.report.page.exhibits import payload
 from adaam.report.page.overview import Overview, Standing, overview
 from adaam.report.page.provenance import Session, cases_table, sessions
 from adaam.report.page.tables import html_table
-from adaam.report.summary import Record
+from adaam.report.summary import Record, method_colors
 from adaam.report.tables import all_tables
 from adaam.webpage import plotly_script, policy, script_json, shared_asset
 
@@ -73,6 +74,7 @@ def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) 
         script=later,
         version=escape(__version__),
         what=escape(_what(found)),
+        difference=escape(difference(exhibits)),
         findings="\n".join(f"<li>{escape(sentence)}</li>" for sentence in found.sentences),
         standings="\n".join(map(_standing, found.standings)),
         tables="\n".join(tables) or "<p>No table can be filled yet.</p>",
@@ -81,7 +83,14 @@ def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) 
         panels="\n".join(_panel(each, place) for place, each in enumerate(exhibits)) or f"<p>{NO_EXHIBIT}</p>",
         sessions="\n".join(map(_session, sessions(records))),
         cases=html_table(cases_table(records)),
-        data=script_json({"overview": asdict(found), "charts": [asdict(chart) for chart in charts]}),
+        data=script_json(
+            {
+                "overview": asdict(found),
+                "charts": [asdict(chart) for chart in charts],
+                "palette": COLORS,
+                "methods": method_colors(),
+            }
+        ),
     )
 
 
@@ -100,14 +109,20 @@ def _what(found: Overview) -> str:
 
 
 def _standing(each: Standing) -> str:
-    ours = "–" if each.ours is None else f"{each.ours.average:.1f}"
-    pairs = [] if each.paper is None else [("AdaAM, the paper", f"{each.paper:.1f}")]
-    pairs += [(score.name, f"{score.average:.1f}") for score in each.today]
-    lines = "".join(f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>" for name, value in pairs)
-    best = f"Best of {each.n_methods} methods." if each.is_won else _ahead(each)
-    mark = ' class="card won"' if each.is_won else ' class="card"'
+    lead = "–" if each.lead is None else f"{each.lead.average:.1f}"
+    name = "" if each.lead is None else each.lead.name
+    scores = [each.ours] if each.ours is not None and each.ours is not each.lead else []
+    scores += [score for score in each.today if score is not each.lead]
+    pairs = [] if each.paper is None else [("AdaAM, the paper", each.paper)]
+    pairs += [(score.name, score.average) for score in scores]
+    if each.published is not None and each.published.name not in dict(pairs):
+        pairs.append((each.published.name, each.published.average))
+    pairs.sort(key=lambda pair: -pair[1])
+    lines = "".join(f"<div><dt>{escape(key)}</dt><dd>{value:.1f}</dd></div>" for key, value in pairs)
+    best = f"Best of {each.n_methods} methods." if each.is_led else _ahead(each)
+    mark = ' class="card won"' if each.is_led else ' class="card"'
     return (
-        f'<li{mark}><h3>{escape(each.title)}</h3><p class="big"><span>{ours}</span><small>% AdaAM</small></p>'
+        f'<li{mark}><h3>{escape(each.title)}</h3><p class="big"><span>{lead}</span><small>% {escape(name)}</small></p>'
         f'<dl>{lines}</dl><p class="best">{best}</p></li>'
     )
 
@@ -116,6 +131,20 @@ def _ahead(each: Standing) -> str:
     if each.n_methods == 1:
         return "No other method was run."
     return f"Best of {each.n_methods} methods: {escape(each.best.name)}, {each.best.average:.1f}."
+
+
+def difference(exhibits: Sequence[Exhibit]) -> str:
+    """Say how the two methods of this library differ, and where the learned metric was taken."""
+    told = (
+        "AdaAM is the paper's method: it learns one metric, and k-means follows. AdaAMClustering also considers the "
+        "rows as they are and clusters along the neighbour graph; it takes a learned metric only where that clearly "
+        "helps."
+    )
+    taken = [title_of(each.about["dataset"]) for each in exhibits if each.about["chosen"]["learned"]]
+    left = [title_of(each.about["dataset"]) for each in exhibits if not each.about["chosen"]["learned"]]
+    parts = [f"taken on {', '.join(taken)}"] if taken else []
+    parts += [f"not taken on {', '.join(left)}"] if left else []
+    return f"{told} Here the learned metric was {' and '.join(parts)}." if parts else told
 
 
 def _figure(chart: Chart) -> str:
