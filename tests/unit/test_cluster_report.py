@@ -18,7 +18,6 @@ from adaam.cluster_report import ClusterReport, ReportData, document, report_dat
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
 from adaam.cluster_report.pictures import cluster_pictures, image_bytes, images_that_fit
 from adaam.palette import cluster_color
-from adaam.selection.count import ClusterCount
 from adaam.selection.report import Selection, Trial
 from adaam.webpage import data_url, png, sheet
 from cluster_reports import EVIL, synthetic_report
@@ -52,7 +51,14 @@ class Clusterer(BaseEstimator):
             Trial("unit", "rows as they are", "k-means", 5, 0.5, 0.9, False),
             Trial("linear", "rows as they are", "diffusion", 5, 0.7, 1.0, True),
         )
-        count = ClusterCount(4, 4, 4, np.array([0.0, 0.4, 0.6, 0.7]), np.array([1.0, 0.8, 0.9, 1.0]))
+        count = SimpleNamespace(
+            n_clusters=4,
+            low=4,
+            high=5,
+            modularities=np.array([0.0, 0.4, 0.6, 0.7]),
+            separations=np.array([0.1, 0.2, 1.3, np.nan]),
+            steps=("rows as they are: 4 clusters.",),
+        )
         self.selection_ = Selection(trials, ("taken.",), n, count)
 
     def fit(self, X):
@@ -125,10 +131,13 @@ def test_layers_take_the_colours_of_the_clusters_they_share_most_rows_with(data)
     assert data.tree == {(0, 0): ((1, 0), (1, 1)), (0, 1): ((1, 2), (1, 3))}
 
 
-def test_outliers_and_the_reasons_of_the_choice_are_kept(data):
-    assert data.outliers == (7,)
+def test_outliers_and_the_reasons_of_the_choice_are_kept(model, data):
+    assert data.outliers == tuple(np.argsort(-model.outlier_scores_)[:12])
+    assert data.outliers[0] == 7
     assert data.choice.chosen == 1
-    assert data.choice.count.modularity == pytest.approx((0.0, 0.8, 0.9, 0.7 / 0.75))
+    assert data.choice.count.modularity == (0.0, 0.4, 0.6, 0.7)
+    assert data.choice.count.separateness == (None, pytest.approx(0.9), pytest.approx(0.8), 0.0)
+    assert data.choice.count.steps == ("rows as they are: 4 clusters.",)
 
 
 def test_further_columns_come_first_as_numbers_or_words(model):
@@ -153,7 +162,7 @@ def test_of_many_rows_some_are_shown_with_all_that_cards_name(model, monkeypatch
     monkeypatch.setattr("adaam.cluster_report.from_model.MAX_SHOWN", 60)
     found = report_data(model, csr_array(model.X))
     assert found.is_sampled
-    assert 60 <= len(found.shown) <= 60 + C * 6 + 1
+    assert 60 <= len(found.shown) <= 60 + C * 6 + 12
     named = [row for card in found.cards for row in (*card.exemplars, *(each.row for each in card.borderline))]
     assert set(named) | set(found.outliers) <= set(found.shown.tolist())
     assert sum(card.size for card in found.cards) == N - 1
@@ -174,6 +183,13 @@ def test_of_many_rows_some_are_shown_with_all_that_cards_name(model, monkeypatch
 def test_what_does_not_fit_the_rows_is_named(model, given, message):
     with pytest.raises(ValueError, match=message):
         report_data(model, model.X, **given)
+
+
+def test_a_model_without_memberships_says_what_to_do():
+    model = Clusterer(50)
+    model.memberships_ = None
+    with pytest.raises(ValueError, match="Fit a sample of them"):
+        report_data(model, model.X)
 
 
 def test_rows_other_than_those_fitted_are_refused(model):

@@ -74,13 +74,15 @@ class ReportColumn:
 
 @dataclass(frozen=True, slots=True)
 class CountCurve:
-    """How a number of clusters was found: at 1, 2, ... clusters, each in [0, 1]."""
+    """How a number of clusters was found: what is told at 1, 2, ... clusters."""
 
     n_clusters: int
     low: int
     high: int
-    modularity: tuple[float, ...]  # as a share of what so many clusters can attain
-    reproducibility: tuple[float, ...]
+    modularity: tuple[float, ...]
+    # How separate the two clusters are that the last split made: 1 means no links, 0 as many as inside one cloud.
+    separateness: tuple[float | None, ...]
+    steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,14 +134,12 @@ def _value(value: float | str | None) -> float | str | None:
 
 
 def _count(each: CountCurve) -> dict[str, Any]:
-    criterion = [m * r for m, r in zip(each.modularity, each.reproducibility, strict=True)]
     return {
         "n": each.n_clusters,
         "low": each.low,
         "high": each.high,
         "modularity": [round(value, 4) for value in each.modularity],
-        "reproducibility": [round(value, 4) for value in each.reproducibility],
-        "criterion": [round(value, 4) for value in criterion],
+        "separateness": [None if value is None else round(value, 4) for value in each.separateness],
     }
 
 
@@ -193,6 +191,8 @@ def _cards_hint(data: ReportData) -> str:
         )
     if any(each.words for each in data.cards):
         said.append("Words: the most telling ones, with the share of the cluster's texts that hold them.")
+    if any(each.firmness is not None for each in data.cards):
+        said.append("Firmness tells how separate a cluster is from what it would merge with: 1 is apart, 0 one cloud.")
     said.append("Exemplars are its most typical rows; borderline rows belong to it least.")
     said.append("Neighbouring clusters come with the membership they share.")
     return " ".join(said)

@@ -24,7 +24,6 @@ from adaam.cluster_report.data import (
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
 from adaam.cluster_report.pictures import cluster_pictures, image_bytes, images_that_fit
 from adaam.cluster_words import WordEffect, cluster_words
-from adaam.selection.count import attained
 from adaam.selection.report import Selection
 
 MAX_SHOWN = 6000  # points that stay smooth as SVG
@@ -32,8 +31,7 @@ MAX_COLUMNS = 12
 N_EFFECTS = 6
 N_WORDS = 10
 N_NEIGHBORS = 3
-N_OUTLIERS = 24
-OUTLYING = 0.5  # outlier scores below this are not listed
+N_OUTLIERS = 12
 N_EXAMPLES = {"pictures": 6, "lines": 4}
 
 
@@ -132,6 +130,11 @@ def report_data(
 
 
 def _clustering(model: Any) -> _Clustering:
+    if model.memberships_ is None:
+        raise ValueError(
+            "The model keeps no memberships of its rows, since they did not fit in memory or are on a cluster. Fit a "
+            "sample of them, say 100,000, and report on that."
+        )
     return _Clustering(
         np.asarray(model.labels_),
         np.clip(np.asarray(model.probabilities_, dtype=np.float64), 0.0, 1.0),
@@ -181,7 +184,7 @@ def _weakest(known: _Clustering) -> list[IntVector]:
 
 def _outliers(known: _Clustering) -> tuple[int, ...]:
     order = np.argsort(-known.outlier_scores, kind="stable")[:N_OUTLIERS]
-    return tuple(int(row) for row in order if known.outlier_scores[row] >= OUTLYING)
+    return tuple(int(row) for row in order if known.outlier_scores[row] > 0)
 
 
 def _rows_of(X: Any, rows: IntVector) -> Any:
@@ -199,7 +202,7 @@ def _cards(
     firmness: FloatVector | None,
 ) -> tuple[ClusterCard, ...]:
     labels = known.labels[shown]
-    centers = np.array([Z[labels == c].mean(axis=0) for c in range(known.n_clusters)])
+    centers = _means(Z, labels, known.n_clusters)
     drawn = None if pictures is None else cluster_pictures(pictures, labels, known.n_clusters)
     n_examples = N_EXAMPLES["lines" if pictures is None else "pictures"]
     near = _neighbors(known, centers)
@@ -214,7 +217,7 @@ def _cards(
             ClusterCard(
                 label=cluster,
                 size=int(members.sum()),
-                strength=float(known.strengths[members].mean()),
+                strength=float(known.strengths[members].mean()) if members.any() else 0.0,
                 firmness=None if firmness is None else float(firmness[cluster]),
                 summary=", ".join(word.word for word in told[:4])
                 or ("" if profiles is None else in_words(profiles.top(cluster))),
@@ -227,6 +230,12 @@ def _cards(
             )
         )
     return tuple(cards)
+
+
+def _means(Z: FloatMatrix, labels: IntVector, n_clusters: int) -> FloatMatrix:
+    """Mean of each cluster; the mean of all rows where it has none left, as all may be noise."""
+    found = (Z[labels == cluster] for cluster in range(n_clusters))
+    return np.array([(rows if len(rows) else Z).mean(axis=0) for rows in found])
 
 
 def _effects(profiles: ClusterProfiles, cluster: int, values: Any, members: Any) -> tuple[CardEffect, ...]:
@@ -344,16 +353,6 @@ def _firmness(layers: Sequence[ReportLayer], labels: IntVector) -> FloatVector |
 
 def _choice(selection: Selection) -> Choice:
     best = selection.best
-    count = selection.count
-    curve = None
-    if count is not None:
-        curve = CountCurve(
-            count.n_clusters,
-            count.low,
-            count.high,
-            tuple(float(each) for each in np.clip(attained(count.modularities), 0, 1)),
-            tuple(float(each) for each in np.clip(count.reproducibilities, 0, 1)),
-        )
     return Choice(
         metric=f"{best.metric}, preparation “{best.preparation}”, {best.n_components} columns",
         head=best.head,
@@ -364,5 +363,19 @@ def _choice(selection: Selection) -> Choice:
         ),
         chosen=next(place for place, trial in enumerate(selection.trials) if trial.chosen),
         steps=selection.steps,
-        count=curve,
+        count=None if selection.count is None else _curve(selection.count),
+    )
+
+
+def _curve(count: Any) -> CountCurve:
+    """What is told of each number of clusters; a merge that leaves c of them tells of the split that makes c + 1."""
+    separateness = [None, *(1.0 - min(1.0, float(ratio)) for ratio in count.separations)]
+    told = [None if each is None or not np.isfinite(each) else each for each in separateness]
+    return CountCurve(
+        count.n_clusters,
+        count.low,
+        count.high,
+        tuple(float(each) for each in count.modularities),
+        tuple(told[: len(count.modularities)]),
+        tuple(count.steps),
     )

@@ -13,6 +13,9 @@ MAX_TEXT = 220  # signs of a text in an example
 LARGEST_BAR = 3.0  # standard deviations that fill half of a bar's track
 N_VALUES = 3  # columns named beside an example
 N_OUTLIERS = 24
+OUTLYING = 0.5  # outlier scores below this are not called high
+LEAST_SHARE = 0.02  # of the rows, from which on a cluster's number fits into the layer tree
+MAX_UNFOLDED = 40
 GIVEN = "The number of clusters was given. With n_clusters=&quot;auto&quot; it is estimated."
 
 
@@ -162,16 +165,21 @@ def layer_tree(data: ReportData) -> str:
     def branch(node: Node) -> str:
         layer, cluster = node
         size = data.layers[layer].sizes[cluster]
-        children = "".join(branch(child) for child in data.tree.get(node, ()))
-        inner = f"<ul>{children}</ul>" if children else ""
+        children = data.tree.get(node, ())
+        # On a phone, where lists are indented, layers of very many clusters stay folded.
+        is_fine = bool(children) and len(data.layers[layer + 1].sizes) > MAX_UNFOLDED
+        kind = ' class="fine"' if is_fine else ""
+        inner = f"<ul{kind}>{''.join(map(branch, children))}</ul>" if children else ""
+        parts = f'<small class="parts">{len(children)} parts</small>' if is_fine else ""
         firmness = data.layers[layer].firmness
         firm = f", firmness {firmness[cluster]:.2f}" if firmness else ""
         words = f"layer {layer + 1}, cluster {cluster}: {plural(size, 'row')}{firm}"
+        slim = " slim" if size < LEAST_SHARE * data.n_rows else ""
         return (
-            f'<li style="flex-grow:{size}"><button type="button" class="node hue" '
+            f'<li style="flex-grow:{max(size, 1)}"><button type="button" class="node hue{slim}" '
             f'{hue(data.layers[layer].colors[cluster])} data-layer="{layer}" data-cluster="{cluster}" '
-            f'aria-pressed="false" aria-label="{words}" title="{words}"><i class="swatch"></i><b>{cluster}</b>'
-            f"<small>{size:,}</small></button>{inner}</li>"
+            f'aria-pressed="false" aria-label="{words}" title="{words}"><b>{cluster}</b>'
+            f"<small>{size:,}</small>{parts}</button>{inner}</li>"
         )
 
     roots = "".join(branch((0, cluster)) for cluster in range(len(data.layers[0].sizes)))
@@ -184,11 +192,13 @@ def outliers(data: ReportData) -> str:
     told = []
     if n_without:
         told.append(f"{plural(n_without, 'row')} ({percent(n_without / data.n_rows)}) belong to no cluster.")
-    told.append(
-        "The rows that fit their surroundings least, by outlier score: 0 is typical, 1 is far from everything else."
-        if data.outliers
-        else "No row stands out."
-    )
+    least = "The outlier score is 0 for a typical row and near 1 for one that is far from everything else."
+    if not data.outliers:
+        told.append("No row stands out.")
+    elif data.outlier_scores[data.outliers[0]] < OUTLYING:
+        told.append(f"No row is far from all others; these have the highest scores. {least}")
+    else:
+        told.append(f"The rows that fit their surroundings least. {least}")
     rows = data.outliers[:N_OUTLIERS]
     notes = [f"{data.outlier_scores[row]:.2f}" for row in rows]
     return f'<p class="hint">{" ".join(told)}</p>{examples(data, rows, None, notes)}'
@@ -199,23 +209,27 @@ def choice(each: Choice) -> str:
     told = f"<p>Metric: <strong>{escape(each.metric)}</strong>. Clusters by <strong>{escape(each.head)}</strong>.</p>"
     told += _count(each.count) if each.count is not None else f'<p class="hint">{GIVEN}</p>'
     told += _trials(each) if each.trials else ""
-    if each.steps:
-        told += f'<ol class="steps">{"".join(f"<li>{escape(step)}</li>" for step in each.steps)}</ol>'
+    told += _steps(each.steps)
     return told
 
 
 def _count(count: CountCurve) -> str:
     firm = (
-        f"every resample of the rows gives {count.low}"
+        f"other starts, thresholds and resolutions give {count.low}, too"
         if count.low == count.high
-        else f"resamples of the rows give {count.low} to {count.high}"
+        else f"other starts, thresholds and resolutions give {count.low} to {count.high}"
     )
     return (
-        f"<h3>How firm is the number?</h3><p>{plural(count.n_clusters, 'cluster')} found; {firm}. The criterion is "
-        "modularity, as a share of what so many clusters can attain, times how well resampled rows give the same "
-        'clusters.</p><div class="plot panel" id="count-plot" role="img" '
-        'aria-label="Criterion for each number of clusters"></div>'
+        f"<h3>How firm is the number?</h3><p>{plural(count.n_clusters, 'cluster')} found; {firm}. A cluster is split "
+        "where its two parts are separate: where far fewer links join them than join the halves of one cloud.</p>"
+        f"{_steps(count.steps)}"
+        '<div class="plot panel" id="count-plot" role="img" aria-label="Modularity, and how separate the two clusters '
+        'of the last split are, for each number of clusters"></div>'
     )
+
+
+def _steps(steps: Sequence[str]) -> str:
+    return f'<ol class="steps">{"".join(f"<li>{escape(step)}</li>" for step in steps)}</ol>' if steps else ""
 
 
 def _trials(each: Choice) -> str:

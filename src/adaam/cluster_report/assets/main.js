@@ -3,20 +3,19 @@
 (async () => {
   const { raw } = Data;
 
-  /* Criterion for each number of clusters. */
-  function counts(width) {
+  /* What is told of each number of clusters. */
+  function counts() {
     const { count } = raw;
-    const x = count.criterion.map((_, place) => place + 1);
-    const line = (name, values, color, more = {}) => ({ type: "scatter", mode: "lines+markers", name, x, y: values, line: { color, width: 1.6, ...more }, marker: { color, size: 5 }, hovertemplate: `%{x} clusters: ${name} %{y:.2f}<extra></extra>` });
+    const x = count.modularity.map((_, place) => place + 1);
+    const line = (name, values, color, more = {}) => ({ type: "scatter", mode: "lines+markers", name, x, y: values, line: { color, width: 2, ...more }, marker: { color, size: 5 }, hovertemplate: `%{x} clusters: ${name} %{y:.2f}<extra></extra>` });
     return {
       traces: [
-        line("modularity, share of attainable", count.modularity, Plot.style("--paper"), { dash: "dot" }),
-        line("reproducibility", count.reproducibility, Plot.style("--right"), { dash: "dash" }),
-        line("criterion: their product", count.criterion, Plot.style("--ours"), { width: 3 }),
+        line("modularity", count.modularity, Plot.style("--ours")),
+        line("separateness of the last split", count.separateness, Plot.style("--paper"), { dash: "dot" }),
       ],
       layout: Plot.layout({
         height: 320, margin: { l: 8, r: 16, t: 12, b: 8 },
-        xaxis: Plot.axis({ title: { text: "number of clusters", standoff: 6 }, tickformat: "d" }), yaxis: Plot.axis({ range: [-0.02, 1.05], title: { text: "", standoff: 6 } }),
+        xaxis: Plot.axis({ title: { text: "number of clusters", standoff: 6 }, tickformat: "d" }), yaxis: Plot.axis({ range: [-0.02, 1.05] }),
         legend: { orientation: "h", y: -0.25, yanchor: "top", x: 0, font: { size: 12 } },
         shapes: [
           { type: "rect", xref: "x", yref: "paper", x0: count.low - 0.5, x1: count.high + 0.5, y0: 0, y1: 1, fillcolor: Plot.style("--accent-soft"), line: { width: 0 }, layer: "below" },
@@ -38,6 +37,7 @@
       const isOn = button.getAttribute("aria-pressed") === "true";
       for (const each of document.querySelectorAll("[data-layer]")) each.setAttribute("aria-pressed", String(each === button && !isOn));
       Atlas.highlight(isOn ? null : Number(cluster), `layer:${layer}`);
+      if (!isOn) toMap();
     }
   });
 
