@@ -23,6 +23,7 @@ class FeatureEffect:
     effect: float  # Cohen's d
     mean: float  # in the cluster
     rest_mean: float  # of all other rows
+    feature: int = 0  # which feature
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +59,7 @@ class ClusterProfiles:
                 float(self.effects[cluster, j]),
                 float(self.means[cluster, j]),
                 float(self.rest_means[cluster, j]),
+                int(j),
             )
             for j in order
         ]

@@ -1,4 +1,4 @@
-"""Words that set clusters of texts apart, by class-based TF-IDF."""
+"""Words and categories that set clusters apart: class-based TF-IDF, and shares."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ MAX_WORDS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class WordEffect:
-    """How one word sets a cluster of texts apart."""
+    """How one word, or one category, sets a cluster apart."""
 
     word: str
-    weight: float  # class-based TF-IDF
-    share: float  # of the cluster's texts that hold the word
-    rest_share: float  # of all other texts
+    weight: float  # class-based TF-IDF, or the difference of shares
+    share: float  # of the cluster's rows that have it
+    rest_share: float  # of all other rows
 
 
 def class_tfidf(counts: Any) -> FloatMatrix:
@@ -88,3 +88,42 @@ def cluster_words(texts: Sequence[str], labels: Any, n_clusters: int, n: int = 1
             ]
         )
     return found
+
+
+def cluster_categories(values: Any, labels: Any, n_clusters: int, least: float = 0.2) -> list[list[WordEffect]]:
+    """Return the categories of a column that are more frequent in a cluster than elsewhere, most telling first.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_samples,)
+        A category for each row; None is missing.
+    labels : array-like of shape (n_samples,)
+        Cluster of each row, from 0; -1 means none.
+    n_clusters : int
+        Number of clusters.
+    least : float, default=0.2
+        Shares that differ by less are left out.
+
+    Returns
+    -------
+    list of lists of WordEffect
+        One list a cluster; the weight is the difference of the two shares.
+    """
+    labels = np.asarray(labels)
+    words = np.array(["" if value is None else str(value) for value in values])
+    missing = np.array([value is None for value in values])
+    categories, places = np.unique(words, return_inverse=True)
+    counts = np.zeros((n_clusters + 1, len(categories)))
+    np.add.at(counts, (np.where(labels >= 0, labels, n_clusters), places), ~missing)
+    sizes = np.bincount(np.where(labels >= 0, labels, n_clusters), minlength=n_clusters + 1)[:, None]
+    share = counts / np.maximum(sizes, 1)
+    rest_share = (counts.sum(axis=0) - counts) / np.maximum(len(labels) - sizes, 1)
+    gain = share - rest_share
+    return [
+        [
+            WordEffect(str(categories[j]), float(gain[c, j]), float(share[c, j]), float(rest_share[c, j]))
+            for j in np.argsort(-gain[c], kind="stable")
+            if gain[c, j] >= least and share[c, j] > 0
+        ]
+        for c in range(n_clusters)
+    ]

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
 from adaam.cluster_profile import FeatureEffect, cluster_profiles, in_words, superiority
-from adaam.cluster_words import class_tfidf, cluster_words
+from adaam.cluster_words import class_tfidf, cluster_categories, cluster_words
 
 
 def cohens_d(inside, outside):
@@ -135,3 +135,12 @@ def test_words_of_a_cluster_are_those_that_the_others_lack():
 
 def test_texts_without_words_have_none():
     assert cluster_words(["", "12 34", "the"], [0, 1, 1], 2) == [[], []]
+
+
+def test_categories_are_compared_by_their_shares():
+    values, labels = ["a", "a", "b", None, "b", "b"], [0, 0, 0, 1, 1, -1]
+    first, second = cluster_categories(values, labels, 2)
+    assert [(each.word, each.share, each.rest_share) for each in first] == [("a", pytest.approx(2 / 3), 0.0)]
+    assert second == []
+    (only,) = cluster_categories(values, labels, 2, least=0.0)[1]
+    assert (only.word, only.share, only.rest_share) == ("b", 0.5, 0.5)

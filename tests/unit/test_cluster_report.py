@@ -149,6 +149,24 @@ def test_further_columns_come_first_as_numbers_or_words(model):
     assert found[1].values[:3] == (None, 0.0, 1.0)
 
 
+def test_features_of_equal_names_and_columns_of_any_name_are_kept_apart(model):
+    found = report_data(model, model.X, names=list("aabbb"), columns={"X": range(N), "n": range(N)})
+    assert [each.name for each in found.columns] == ["X", "n", *"aabbb"]
+    for each in found.cards[0].effects:
+        means = model.X[model.labels_ == 0].mean(axis=0)
+        feature = int(np.abs(means - each.mean).argmin())
+        values, inside = model.X[:, feature], model.labels_ == 0
+        assert each.superiority == pytest.approx((values[inside][:, None] > values[~inside][None]).mean())
+
+
+def test_categories_of_further_columns_are_told_where_they_are_more_frequent(model):
+    kinds = np.array(["cat", "dog", "cow", "bee"])[model.labels_]
+    found = report_data(model, model.X, columns={"kind": kinds, "id": [f"a{i}" for i in range(N)]})
+    for card, kind in zip(found.cards, ["cat", "dog", "cow", "bee"], strict=True):
+        ((name, each),) = card.categories
+        assert (name, each.word, each.share) == ("kind", kind, 1.0)
+
+
 def test_texts_give_words_and_no_coordinates(model):
     texts = [f"about {['cats', 'dogs', 'cows', 'bees'][label]}" for label in model.labels_]
     found = report_data(model, model.X, texts=texts)

@@ -43,6 +43,7 @@ class ClusterCard:
     summary: str = ""
     effects: tuple[CardEffect, ...] = ()
     words: tuple[WordEffect, ...] = ()
+    categories: tuple[tuple[str, WordEffect], ...] = ()  # of further columns, with the column's name
     exemplars: tuple[int, ...] = ()
     borderline: tuple[Borderline, ...] = ()
     neighbors: tuple[tuple[int, float], ...] = ()  # other clusters and the mean membership shared with them

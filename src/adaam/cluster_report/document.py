@@ -189,8 +189,8 @@ def _cards_hint(data: ReportData) -> str:
             "Bars: how far the cluster's mean lies from that of all other rows, in standard deviations (Cohen's d); "
             "0.8 is called large."
         )
-    if any(each.words for each in data.cards):
-        said.append("Words: the most telling ones, with the share of the cluster's texts that hold them.")
+    if any(each.words or each.categories for each in data.cards):
+        said.append("Words and categories: the most telling ones, with the share of the cluster's rows that have them.")
     if any(each.firmness is not None for each in data.cards):
         said.append("Firmness tells how separate a cluster is from what it would merge with: 1 is apart, 0 one cloud.")
     said.append("Exemplars are its most typical rows; borderline rows belong to it least.")

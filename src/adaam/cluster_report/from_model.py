@@ -1,7 +1,6 @@
 """What a report shows of a fitted clusterer and the rows it was fitted to."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,41 +8,21 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_is_fitted
 
-from adaam._typing import FloatMatrix, FloatVector, IntVector
-from adaam.cluster_profile import ClusterProfiles, cluster_profiles, in_words, superiority
-from adaam.cluster_report.data import (
-    Borderline,
-    CardEffect,
-    Choice,
-    ClusterCard,
-    CountCurve,
-    ReportColumn,
-    ReportData,
-    ReportLayer,
-)
+from adaam._typing import FloatVector, IntVector
+from adaam.cluster_profile import ClusterProfiles, cluster_profiles
+from adaam.cluster_report.cards import Clustering, cluster_cards, dense_column, weakest_rows
+from adaam.cluster_report.data import Choice, CountCurve, ReportColumn, ReportData, ReportLayer
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
-from adaam.cluster_report.pictures import cluster_pictures, image_bytes, images_that_fit
-from adaam.cluster_words import WordEffect, cluster_words
+from adaam.cluster_report.pictures import image_bytes, images_that_fit
+from adaam.cluster_words import WordEffect, cluster_categories, cluster_words
 from adaam.selection.report import Selection
 
 MAX_SHOWN = 6000  # points that stay smooth as SVG
 MAX_COLUMNS = 12
-N_EFFECTS = 6
 N_WORDS = 10
-N_NEIGHBORS = 3
+N_CATEGORIES = 4
+MAX_CATEGORIES = 200
 N_OUTLIERS = 12
-N_EXAMPLES = {"pictures": 6, "lines": 4}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Clustering:
-    """What the model knows of each row."""
-
-    labels: IntVector
-    strengths: FloatVector
-    outlier_scores: FloatVector
-    memberships: csr_array
-    n_clusters: int
 
 
 def report_data(
@@ -89,7 +68,7 @@ def report_data(
     known = _clustering(model)
     names = _checked_names(model, X, names)
     n = len(known.labels)
-    _check_lengths(n, X=X, texts=texts, ids=ids, **(columns or {}))
+    _check_lengths(n, [("X", X), ("texts", texts), ("ids", ids), *(columns or {}).items()])
     given = list(columns or {})
     rng = np.random.default_rng(0)
     fit = images_that_fit(images, n, np.shape(X)[1])
@@ -103,7 +82,11 @@ def report_data(
     profiles = cluster_profiles(values, known.labels, known.n_clusters, names) if told else None
     words = None if texts is None else cluster_words(list(texts), known.labels, known.n_clusters, N_WORDS)
     layers = tuple(_layer(each, known) for each in getattr(model, "cluster_layers_", ()))
-    cards = _cards(known, shown, Z, profiles, values, words, pictures, _firmness(layers, known.labels))
+    further = {name: _values((columns or {})[name]) for name in given[:MAX_COLUMNS]}
+    categories = _categories(further, known)
+    cards = cluster_cards(
+        known, shown, Z, profiles, values, words, categories, pictures, _firmness(layers, known.labels)
+    )
     features = [] if profiles is None else _telling(profiles, MAX_COLUMNS - len(given))
     return ReportData(
         title=str(title),
@@ -118,7 +101,7 @@ def report_data(
         choice=_choice(model.selection_),
         ids=None if ids is None else tuple(str(each) for each in ids),
         columns=(
-            *(_column(name, (columns or {})[name], shown) for name in given[:MAX_COLUMNS]),
+            *(ReportColumn(str(name), tuple(found[row] for row in shown)) for name, found in further.items()),
             *(_feature(profiles.names[j], values, j, shown) for j in features if profiles is not None),
         ),
         texts=None if texts is None else tuple(str(texts[row]) for row in shown),
@@ -129,13 +112,13 @@ def report_data(
     )
 
 
-def _clustering(model: Any) -> _Clustering:
+def _clustering(model: Any) -> Clustering:
     if model.memberships_ is None:
         raise ValueError(
             "The model keeps no memberships of its rows, since they did not fit in memory or are on a cluster. Fit a "
             "sample of them, say 100,000, and report on that."
         )
-    return _Clustering(
+    return Clustering(
         np.asarray(model.labels_),
         np.clip(np.asarray(model.probabilities_, dtype=np.float64), 0.0, 1.0),
         np.clip(np.asarray(model.outlier_scores_, dtype=np.float64), 0.0, 1.0),
@@ -156,8 +139,8 @@ def _checked_names(model: Any, X: Any, names: Sequence[str] | None) -> Sequence[
     return names
 
 
-def _check_lengths(n: int, **given: Any) -> None:
-    for name, values in given.items():
+def _check_lengths(n: int, given: Sequence[tuple[str, Any]]) -> None:
+    for name, values in given:
         if values is None:
             continue
         length = values.shape[0] if hasattr(values, "shape") else len(values)
@@ -168,129 +151,19 @@ def _check_lengths(n: int, **given: Any) -> None:
             )
 
 
-def _shown(known: _Clustering, n_rows: int, rng: np.random.Generator) -> IntVector:
+def _shown(known: Clustering, n_rows: int, rng: np.random.Generator) -> IntVector:
     """Rows with details: some of each cluster, the least firm ones and the outliers among them."""
     drawn = spread_draw(known.labels, n_rows, rng)
-    return np.unique(np.concatenate([drawn, *map(np.asarray, _weakest(known)), _outliers(known)]).astype(np.int64))
+    return np.unique(np.concatenate([drawn, *map(np.asarray, weakest_rows(known)), _outliers(known)]).astype(np.int64))
 
 
-def _weakest(known: _Clustering) -> list[IntVector]:
-    """Rows of each cluster that belong to it least."""
-    n = max(N_EXAMPLES.values())
-    order = np.argsort(known.strengths, kind="stable")
-    of = known.labels[order]
-    return [order[of == cluster][:n] for cluster in range(known.n_clusters)]
-
-
-def _outliers(known: _Clustering) -> tuple[int, ...]:
+def _outliers(known: Clustering) -> tuple[int, ...]:
     order = np.argsort(-known.outlier_scores, kind="stable")[:N_OUTLIERS]
     return tuple(int(row) for row in order if known.outlier_scores[row] > 0)
 
 
 def _rows_of(X: Any, rows: IntVector) -> Any:
     return X.iloc[rows] if hasattr(X, "iloc") else csr_array(X)[rows] if issparse(X) else np.asarray(X)[rows]
-
-
-def _cards(
-    known: _Clustering,
-    shown: IntVector,
-    Z: FloatMatrix,
-    profiles: ClusterProfiles | None,
-    values: Any,
-    words: list[list[WordEffect]] | None,
-    pictures: Any,
-    firmness: FloatVector | None,
-) -> tuple[ClusterCard, ...]:
-    labels = known.labels[shown]
-    centers = _means(Z, labels, known.n_clusters)
-    drawn = None if pictures is None else cluster_pictures(pictures, labels, known.n_clusters)
-    n_examples = N_EXAMPLES["lines" if pictures is None else "pictures"]
-    near = _neighbors(known, centers)
-    weakest = _weakest(known)
-    cards = []
-    for cluster in range(known.n_clusters):
-        members = known.labels == cluster
-        effects = () if profiles is None else _effects(profiles, cluster, values, members)
-        told = () if words is None else tuple(words[cluster])
-        exemplars = _exemplars(known, shown, Z, centers[cluster], cluster, n_examples)
-        cards.append(
-            ClusterCard(
-                label=cluster,
-                size=int(members.sum()),
-                strength=float(known.strengths[members].mean()) if members.any() else 0.0,
-                firmness=None if firmness is None else float(firmness[cluster]),
-                summary=", ".join(word.word for word in told[:4])
-                or ("" if profiles is None else in_words(profiles.top(cluster))),
-                effects=effects,
-                words=told,
-                exemplars=exemplars,
-                borderline=_borderline(known, weakest[cluster], exemplars, n_examples),
-                neighbors=near[cluster],
-                pictures=None if drawn is None else drawn[cluster],
-            )
-        )
-    return tuple(cards)
-
-
-def _means(Z: FloatMatrix, labels: IntVector, n_clusters: int) -> FloatMatrix:
-    """Mean of each cluster; the mean of all rows where it has none left, as all may be noise."""
-    found = (Z[labels == cluster] for cluster in range(n_clusters))
-    return np.array([(rows if len(rows) else Z).mean(axis=0) for rows in found])
-
-
-def _effects(profiles: ClusterProfiles, cluster: int, values: Any, members: Any) -> tuple[CardEffect, ...]:
-    places = {name: j for j, name in enumerate(profiles.names)}
-    found = []
-    for each in profiles.top(cluster, N_EFFECTS):
-        if each.effect == 0:
-            continue
-        above = superiority(_dense_column(values, places[each.name]), members)
-        found.append(CardEffect(each.name, each.effect, above, each.mean, each.rest_mean))
-    return tuple(found)
-
-
-def _dense_column(values: Any, j: int) -> FloatVector:
-    column = values[:, [j]]
-    return np.asarray(column.toarray() if issparse(column) else column, dtype=np.float64).ravel()
-
-
-def _exemplars(
-    known: _Clustering, shown: IntVector, Z: FloatMatrix, center: FloatVector, cluster: int, n: int
-) -> tuple[int, ...]:
-    """Rows shown that belong to the cluster most firmly; of equals, those nearest to its mean."""
-    places = np.flatnonzero(known.labels[shown] == cluster)
-    away = np.linalg.norm(Z[places] - center, axis=1)
-    order = np.lexsort((away, -np.round(known.strengths[shown[places]], 3)))
-    return tuple(int(row) for row in shown[places[order[:n]]])
-
-
-def _borderline(known: _Clustering, weakest: IntVector, exemplars: tuple[int, ...], n: int) -> tuple[Borderline, ...]:
-    found = []
-    for row in weakest:
-        if int(row) in exemplars or known.strengths[row] >= 1.0:
-            continue
-        others = known.memberships[[row]].toarray().ravel()
-        others[known.labels[row]] = 0.0
-        other = int(others.argmax()) if others.max() > 0 else None
-        found.append(Borderline(int(row), float(known.strengths[row]), other))
-    return tuple(found[:n])
-
-
-def _neighbors(known: _Clustering, centers: FloatMatrix) -> list[tuple[tuple[int, float], ...]]:
-    """For each cluster, those it shares most membership with; then those of nearest mean."""
-    c = known.n_clusters
-    inside = known.labels >= 0
-    members = csr_array((np.ones(inside.sum()), (known.labels[inside], np.flatnonzero(inside))), shape=(c, len(inside)))
-    shared = (members @ known.memberships).toarray()
-    sizes = np.bincount(known.labels[inside], minlength=c)
-    overlap = (shared + shared.T) / np.maximum(sizes[:, None] + sizes[None], 1)
-    away = np.linalg.norm(centers[:, None] - centers[None], axis=2)
-    found = []
-    for cluster in range(c):
-        others = np.delete(np.arange(c), cluster)
-        order = others[np.lexsort((away[cluster, others], -np.round(overlap[cluster, others], 4)))]
-        found.append(tuple((int(each), float(overlap[cluster, each])) for each in order[:N_NEIGHBORS]))
-    return found
 
 
 def _telling(profiles: ClusterProfiles, n: int) -> list[int]:
@@ -300,26 +173,39 @@ def _telling(profiles: ClusterProfiles, n: int) -> list[int]:
 
 
 def _feature(name: str, values: Any, j: int, shown: IntVector) -> ReportColumn:
-    return ReportColumn(name, tuple(float(value) for value in _dense_column(values, j)[shown]))
+    return ReportColumn(name, tuple(float(value) for value in dense_column(values, j)[shown]))
 
 
-def _column(name: str, values: Any, shown: IntVector) -> ReportColumn:
+def _values(values: Any) -> list[float | str | None]:
     """A further column: numbers where all are, words otherwise; what is missing is None."""
-    column = np.asarray(values, dtype=object)[shown]
-    missing = np.array([value is None or value != value for value in column])
-    is_number = all(
-        isinstance(value, (int, float, np.number)) and not isinstance(value, bool) for value in column[~missing]
+    column = list(np.asarray(values, dtype=object))
+    missing = [value is None or value != value for value in column]
+    kinds = (
+        isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        for value, gone in zip(column, missing, strict=True)
+        if not gone
     )
-    return ReportColumn(
-        str(name),
-        tuple(
-            None if gone else float(value) if is_number else str(value)
-            for value, gone in zip(column, missing, strict=True)
-        ),
-    )
+    is_number = all(kinds)
+    return [
+        None if gone else float(value) if is_number else str(value) for value, gone in zip(column, missing, strict=True)
+    ]
 
 
-def _layer(layer: Any, known: _Clustering) -> ReportLayer:
+def _categories(
+    columns: Mapping[str, list[float | str | None]], known: Clustering
+) -> list[tuple[tuple[str, WordEffect], ...]]:
+    """The most telling categories of each cluster, with their columns; columns of ids and texts have none."""
+    found: list[list[tuple[str, WordEffect]]] = [[] for _ in range(known.n_clusters)]
+    for name, values in columns.items():
+        kinds = set(values)
+        if all(not isinstance(kind, str) for kind in kinds) or len(kinds) > MAX_CATEGORIES:
+            continue
+        for cluster, told in enumerate(cluster_categories(values, known.labels, known.n_clusters)):
+            found[cluster] += [(str(name), each) for each in told]
+    return [tuple(sorted(each, key=lambda pair: -pair[1].weight)[:N_CATEGORIES]) for each in found]
+
+
+def _layer(layer: Any, known: Clustering) -> ReportLayer:
     labels, n = np.asarray(layer.labels), int(layer.n_clusters)
     firmness = np.atleast_1d(np.asarray(layer.firmness, dtype=np.float64))
     return ReportLayer(
@@ -330,7 +216,7 @@ def _layer(layer: Any, known: _Clustering) -> ReportLayer:
     )
 
 
-def _colors(labels: IntVector, n: int, known: _Clustering) -> tuple[int, ...]:
+def _colors(labels: IntVector, n: int, known: Clustering) -> tuple[int, ...]:
     """Give clusters of a layer the colours of the clusters they share most rows with, each colour once."""
     both = (labels >= 0) & (known.labels >= 0)
     shared = np.zeros((n, known.n_clusters))

@@ -6,6 +6,7 @@ from html import escape
 import numpy as np
 
 from adaam.cluster_report.data import CardEffect, Choice, ClusterCard, CountCurve, Node, ReportData
+from adaam.cluster_words import WordEffect
 from adaam.palette import cluster_color
 from adaam.webpage import data_url, diverging_palette, png
 
@@ -105,12 +106,15 @@ def _effect_size(effect: float) -> str:
 
 
 def _words(each: ClusterCard) -> str:
-    told = "".join(
-        f'<li title="in {percent(word.share)} of its texts, {percent(word.rest_share)} of the others">'
-        f"<b>{escape(word.word)}</b> <small>{percent(word.share)}</small></li>"
-        for word in each.words
-    )
+    told = "".join(_word("", word) for word in each.words)
+    told += "".join(_word(name, word) for name, word in each.categories)
     return f'<ul class="words">{told}</ul>' if told else ""
+
+
+def _word(column: str, word: WordEffect) -> str:
+    said = f"{percent(word.share)} of its rows, {percent(word.rest_share)} of the others"
+    of = f"{escape(column)}: " if column else ""
+    return f'<li title="{said}">{of}<b>{escape(word.word)}</b> <small>{percent(word.share)}</small></li>'
 
 
 def examples(data: ReportData, rows: Sequence[int], of: ClusterCard | None = None, notes: Sequence[str] = ()) -> str:
