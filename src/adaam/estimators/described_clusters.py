@@ -1,15 +1,16 @@
 """What clusters are made of: explanations and reports of a fitted clusterer."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
-from adaam._typing import IntVector
+from adaam._typing import FloatVector, IntVector
 from adaam.cluster_profile import ClusterProfiles, cluster_profiles
-from adaam.estimators.linear_metric import LinearMetric
+from adaam.estimators.linear_metric import LinearMetric, feature_names
 from adaam.metric import FeatureContributions
 
 if TYPE_CHECKING:  # the page is loaded when it is asked for
@@ -40,7 +41,8 @@ class DescribedClusters(LinearMetric):
         """
         check_is_fitted(self)
         if a is None and b is None:
-            return self.cluster_profiles_
+            # Rows that are read block by block tell their names when all is done.
+            return replace(self.cluster_profiles_, names=feature_names(self))
         return super().explain(a, b)
 
     def report(
@@ -84,8 +86,8 @@ class DescribedClusters(LinearMetric):
             report_data(self, X, names=names, images=images, texts=texts, ids=ids, columns=columns, title=title)
         )
 
-    def _describe(self, X: Any, labels: IntVector, sample_weight: Any = None) -> None:
+    def _describe(self, X: Any, labels: IntVector, weights: FloatVector) -> None:
         """Keep what sets the clusters of these rows, on the host, apart."""
-        names = getattr(self, "feature_names_in_", None)
         rows = X if issparse(X) else np.asarray(X)
-        self.cluster_profiles_ = cluster_profiles(rows, labels, self.n_clusters_, names, sample_weight)
+        counted = None if (weights == 1.0).all() else weights
+        self.cluster_profiles_ = cluster_profiles(rows, labels, int(labels.max()) + 1, None, counted)
