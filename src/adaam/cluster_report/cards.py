@@ -13,6 +13,7 @@ from adaam.cluster_report.pictures import cluster_pictures
 from adaam.cluster_words import WordEffect
 
 N_EFFECTS = 6
+SMALL_EFFECT = 0.2  # what is smaller is not told, by Cohen's convention
 N_NEIGHBORS = 3
 N_EXAMPLES = {"pictures": 6, "lines": 4}
 
@@ -81,8 +82,8 @@ def _means(Z: FloatMatrix, labels: IntVector, n_clusters: int) -> FloatMatrix:
 def _effects(profiles: ClusterProfiles, cluster: int, values: Any, members: Any) -> tuple[CardEffect, ...]:
     found = []
     for each in profiles.top(cluster, N_EFFECTS):
-        if each.effect == 0:
-            continue
+        if abs(each.effect) < SMALL_EFFECT:
+            break  # those that follow are smaller still
         above = superiority(dense_column(values, each.feature), members)
         found.append(CardEffect(each.name, each.effect, above, each.mean, each.rest_mean))
     return tuple(found)

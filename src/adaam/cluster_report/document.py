@@ -167,7 +167,7 @@ def _facts(data: ReportData) -> list[tuple[str, str]]:
         ("rows below strength 0.5", percent(float((data.strengths < 0.5).mean()))),
     ]
     if (data.labels < 0).any():
-        facts.append(("rows in no cluster", percent(float((data.labels < 0).mean()))))
+        facts.append(("rows in no cluster", f"{int((data.labels < 0).sum()):,}"))
     if data.layers:
         facts.append(("layers", str(len(data.layers))))
     return facts

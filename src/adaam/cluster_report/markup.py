@@ -57,7 +57,7 @@ def card(data: ReportData, each: ClusterCard) -> str:
         f'<h3><i class="swatch"></i>Cluster {each.label}</h3>',
         f'<p class="summary">{escape(each.summary)}</p>' if each.summary else "",
         f'<p class="meta">{" · ".join(facts)}</p>',
-        _part("What sets it apart", _pictures(each) + _words(each) + _effects(each.effects), "effects"),
+        _part("What sets it apart", _apart(data, each), "effects"),
         _part("Exemplars", examples(data, each.exemplars, each), "exemplars"),
         _part("Borderline rows", _borderline(data, each), "borderline"),
         _part("Neighbouring clusters", _neighbors(each), "neighbors"),
@@ -69,6 +69,13 @@ def card(data: ReportData, each: ClusterCard) -> str:
 
 def _part(title: str, content: str, name: str) -> str:
     return f'<div class="{name}"><h4>{title}</h4>{content}</div>' if content else ""
+
+
+def _apart(data: ReportData, each: ClusterCard) -> str:
+    told = _pictures(each) + _words(each) + _effects(each.effects)
+    # Where other clusters have something to tell, that this one has nothing is worth a word.
+    is_told = any(other.effects or other.words or other.categories for other in data.cards)
+    return told or ("<p>No single feature stands out.</p>" if is_told else "")
 
 
 def _pictures(each: ClusterCard) -> str:
