@@ -404,6 +404,18 @@ def test_a_phone_scrolls_the_page_until_selecting_is_chosen(opened, browser):
         page.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
+def test_print_is_light_and_charts_fit_the_paper(opened, pages):
+    page = opened("table", scheme="dark")
+    page.execute_script("dispatchEvent(new Event('beforeprint'))")
+    until(page, "return document.getElementById('map-plot').layout.width <= 640")
+    wanted = [cluster_color(label) for label in pages["table"].labels]
+    assert plot_state(page, "plot.data[0].marker.color") == wanted
+    assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == LIGHT
+    page.execute_script("dispatchEvent(new Event('afterprint'))")
+    until(page, "return document.getElementById('map-plot').layout.width > 640")
+    assert page.execute_script("return getComputedStyle(document.body).backgroundColor") == DARK
+
+
 def test_print_leaves_what_cannot_be_used_on_paper_out(opened):
     page = opened("table")
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
