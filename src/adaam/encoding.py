@@ -13,6 +13,7 @@ import adaam.estimators
 from adaam.cluster_profile import ClusterProfiles
 from adaam.engines import ClusterPlan, CPUEngine, DaskEngine, GPUEngine
 from adaam.large import RowBlocks, Stability
+from adaam.partition import ClusterLayer
 from adaam.planning import Plan
 from adaam.prepare import Preparation
 from adaam.selection import ClusterCount, Selection, Trial
@@ -21,6 +22,7 @@ Arrays: TypeAlias = dict[str, Any]
 
 # Plain values that estimators hold.
 VALUES = (
+    ClusterProfiles,
     CPUEngine,
     GPUEngine,
     DaskEngine,
@@ -30,7 +32,7 @@ VALUES = (
     Selection,
     Trial,
     ClusterCount,
-    ClusterProfiles,
+    ClusterLayer,
 )
 
 FITTED = re.compile(r"[a-z][a-z0-9_]*_")
@@ -102,6 +104,8 @@ def decoded(data: Any, arrays: Arrays) -> Any:
         if not FITTED.fullmatch(key):
             raise ValueError(f"unexpected attribute {key!r}")
         setattr(value, key, decoded(item, arrays))
+    if hasattr(value, "_check_loaded"):
+        value._check_loaded()
     return value
 
 

@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
@@ -21,7 +21,7 @@ from adaam.engines.kernels import compiled_kernels
 from adaam.engines.nearest import nearest_others
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import neighborhoods, tie_tolerance
-from adaam.engines.protocol import Clusters, Result, laplacian_beside, two_passes
+from adaam.engines.protocol import Clusters, ClusterSums, Result, laplacian_beside, two_passes
 from adaam.engines.tiles import pruned_gram
 from adaam.linalg import eigh
 
@@ -281,6 +281,24 @@ class CPUEngine:
     ) -> list[Clusters]:
         """Return what `kmeans` gives for each seed."""
         return [self.kmeans(Z, n_clusters, n_init, seed, weights) for seed in seeds]
+
+    def cluster_sums(self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
+        """Return what centres, sizes and inertia of a partition follow from, in float64."""
+        n = Z.shape[0]
+        held = spread(weights, n)
+        member = csr_array((held, (np.asarray(labels), np.arange(n))), shape=(n_clusters, n))
+        sums, squares, largest = np.zeros((n_clusters, Z.shape[1])), np.zeros(n_clusters), 0.0
+        for rows in self._blocks(Z):
+            block = _float64(Z[rows])
+            sums += member[:, rows] @ block
+            squares += member[:, rows] @ np.einsum("ij,ij->i", block, block)
+            largest = max(largest, float(np.abs(block).max(initial=0.0)))
+        return ClusterSums(sums, np.bincount(labels, held, minlength=n_clusters), squares, largest)
+
+    def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest of some known points of each row, nearest first."""
+        distances, indices = NearestNeighbors(n_neighbors=min(n_nearest, len(known))).fit(known).kneighbors(Z)
+        return indices, distances
 
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
         """Index of the nearest centre of each row, the first one on a tie."""

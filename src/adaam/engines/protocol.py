@@ -22,6 +22,15 @@ class Clusters:
     inertia: float
 
 
+class ClusterSums(NamedTuple):
+    """Of labelled rows: weighted sums and weights of clusters, weighted sums of squares, and largest coordinate."""
+
+    sums: FloatMatrix
+    weights: FloatVector
+    squares: FloatVector
+    largest: float
+
+
 class Graph(Protocol):
     """Neighbours of each row, where the engine works; a `NeighborGraph` is one on the host."""
 
@@ -44,6 +53,10 @@ class Graph(Protocol):
 
     def piece_sizes(self) -> IntVector:
         """Rows in each connected piece, directions ignored, largest first."""
+        ...
+
+    def links(self, weights: FloatVector) -> Any:
+        """Links that the neighbours make, averaged over the two directions, as `adaam.engines.links` has them."""
         ...
 
     def heat_half(self, heat: FittedHeat, weights: Column) -> Any:
@@ -184,6 +197,14 @@ class Engine(Protocol):
         self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
     ) -> list[Clusters]:
         """Return what `kmeans` gives for each seed."""
+        ...
+
+    def cluster_sums(self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
+        """Return what centres, sizes and inertia of a partition follow from, in float64."""
+        ...
+
+    def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest of some known points of each row, nearest first; on the host."""
         ...
 
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:

@@ -12,7 +12,6 @@ from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.cluster import cut, dealt, equal_rows, half, kmeans, lazy, nearest, neighborhoods, one_pass, pruned
 from adaam.engines.cluster.columns import ClusterColumn
 from adaam.engines.cluster.dealt import Groups
-from adaam.engines.cluster.kmeans import ClusterSums
 from adaam.engines.cluster.layout import planned_sizes
 from adaam.engines.cluster.plan import ClusterPlan, cluster_plan
 from adaam.engines.cluster.rows import (
@@ -32,7 +31,7 @@ from adaam.engines.cluster.task_kernels import TaskKernels, task_kernels
 from adaam.engines.cluster.workers import Workers, as_dask_array, connected, dask_array, is_dask, mapped_array
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import tie_tolerance
-from adaam.engines.protocol import Clusters, Graph, Pruned, Result, laplacian_beside, two_passes
+from adaam.engines.protocol import Clusters, ClusterSums, Graph, Pruned, Result, laplacian_beside, two_passes
 from adaam.linalg import eigh
 
 TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
@@ -284,6 +283,10 @@ class DaskEngine:
         if not isinstance(Z, ClusterRows):
             return HOST.nearest(Z, centers)
         return Z.column(Z.each("nearest", block_nearest, Fixed(centers)), np.intp)
+
+    def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest known points of host rows; blocks on workers ask by `row_labels`."""
+        return HOST.nearest_known(Z, known, n_nearest)
 
     def row_labels(self, Z: Tall, work: Callable[[Any], IntVector]) -> Any:
         """Label that `work` gives each row of a block: a column for rows on the workers, lazy for a Dask array."""

@@ -13,6 +13,7 @@ from adaam.engines.cluster.links import Links
 from adaam.engines.cluster.pieces import piece_sizes
 from adaam.engines.cluster.workers import Future, Workers
 from adaam.engines.heat import FittedHeat
+from adaam.engines.links import HostLinks
 from adaam.engines.neighbor_graph import NeighborGraph
 
 
@@ -65,6 +66,10 @@ class ClusterGraph:
     def piece_sizes(self) -> IntVector:
         """Rows in each connected piece, directions ignored, largest first."""
         return piece_sizes(self.parts, self.sizes, self.workers)
+
+    def links(self, weights: FloatVector) -> HostLinks:
+        """Links that the neighbours make, on the host."""
+        return self.host().links(weights)
 
     def heat_half(self, heat: FittedHeat, weights: Column) -> ClusterHalf:
         """Half of the affinity of heat weights, the larger of a pair's two; copies of a row weigh 1."""

@@ -1,6 +1,6 @@
 """k-means on the workers: block sums of every run at once, added up in order until no centre moves."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -8,19 +8,11 @@ from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
 from adaam.engines.cluster.rows import ClusterRows
 from adaam.engines.cluster.sorted_rows import SortedRows
 from adaam.engines.cluster.starts import Block, parallel_starts, plus_plus_starts
+from adaam.engines.protocol import ClusterSums
 
 MAX_ITERATIONS = 300
 MOST_STEPS = 1 << 12  # tasks that k-means++ may take, and
 MOST_NUMBERS = 1 << 28  # distances that it may keep; beyond, k-means||
-
-
-class ClusterSums(NamedTuple):
-    """Of labelled rows: weighted sums and weights of clusters, weighted sum of squares, and largest coordinate."""
-
-    sums: FloatMatrix
-    weights: FloatVector
-    squares: FloatVector
-    largest: float
 
 
 def kmeans(

@@ -16,7 +16,7 @@ from adaam.engines.gpu.memory import MemoryPlan
 from adaam.engines.gpu.verb import verb
 from adaam.engines.neighbor_graph import NeighborGraph
 from adaam.engines.neighborhoods import tie_tolerance
-from adaam.engines.protocol import Clusters, Graph, Result, laplacian_beside, two_passes
+from adaam.engines.protocol import Clusters, ClusterSums, Graph, Result, laplacian_beside, two_passes
 from adaam.linalg import eigh
 
 # From this many rows on, a fit of float32 rows works in float32 and on the tensor cores.
@@ -300,6 +300,29 @@ class GPUEngine:
             labels = self.to_host(kmeans.nearest(place, rows, runs.centers[best]).T.contiguous())
             found += map(Clusters, self.to_host(runs.centers[best]), labels, lowest.values.tolist())
         return found
+
+    @verb
+    def cluster_sums(self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
+        """Return what centres, sizes and inertia of a partition follow from, in float64."""
+        from adaam.engines.gpu import sparse
+
+        place, rows = self._place(), self._dense(Z).to(_torch().float64)
+        held = self._vector(weights, Z)
+        by_label, order = place.vector(labels, _torch().int64).sort(stable=True)
+        starts = _torch().searchsorted(by_label, _torch().arange(n_clusters + 1, device=place.device))
+        sums = sparse.gathered_sums(order, held[order], starts, rows)
+        squares = sparse.segment_sums((held * rows.square().sum(dim=1))[order], starts)
+        sizes = sparse.segment_sums(held[order], starts)
+        return ClusterSums(self.to_host(sums), self.to_host(sizes), self.to_host(squares), float(rows.abs().max()))
+
+    @verb
+    def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest of some known points of each row, nearest first; on the host."""
+        from adaam.engines.gpu import neighbors
+
+        place, rows = self._place(), self._dense(Z)
+        found = neighbors.nearest_known(place, rows, place.vector(known, rows.dtype), min(n_nearest, len(known)))
+        return self.to_host(found[0]), self.to_host(found[1])
 
     @verb
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
