@@ -14,17 +14,16 @@ from adaam.cluster_report import (
     ReportData,
     ReportLayer,
 )
-from adaam.cluster_report.pictures import cluster_pictures
 from adaam.cluster_words import cluster_words
 
 EVIL = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 2'>\u2028 & \" ` ${title}"
 CHOICE = Choice(
     metric="rows as they are, preparation “unit”, 8 columns",
-    head="diffusion",
+    head="graph",
     headings=("preparation", "metric", "head", "modularity"),
-    trials=(("unit", "rows as they are", "k-means", "0.701"), ("unit", "rows as they are", "diffusion", "0.822")),
+    trials=(("unit", "rows as they are", "k-means", "0.701"), ("unit", "rows as they are", "graph", "0.822")),
     chosen=1,
-    steps=("Start: k-means on rows as they are, modularity 0.701.", "diffusion: +0.121 ± 0.004, taken."),
+    steps=("Start: k-means on rows as they are, modularity 0.701.", "graph: +0.121 ± 0.004, taken."),
     count=CountCurve(4, 3, 5, (0.0, 0.4, 0.6, 0.8, 0.7), (None, 0.9, 0.8, 0.7, 0.1), ("Four.",)),
 )
 
@@ -96,10 +95,3 @@ def texts_and_cards(report, subjects):
         for card in report.cards
     )
     return {"texts": tuple(texts[row] for row in report.shown), "cards": cards, "columns": (), "ids": None}
-
-
-def images_and_cards(images, report):
-    """Pictures of the rows shown, and cards with what the pictures have in common."""
-    drawn = cluster_pictures(images, report.labels[report.shown], report.n_clusters)
-    cards = tuple(replace(card, effects=(), summary="", pictures=drawn[card.label]) for card in report.cards)
-    return {"images": images, "cards": cards, "columns": (), "ids": None}

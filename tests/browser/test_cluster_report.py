@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
 
+from adaam import AdaAMClustering
 from adaam.cluster_report import ClusterReport
 from adaam.palette import cluster_color
 from chromium import assert_quiet, click, needs_browser, open_page, resize, shown, started, until
-from cluster_reports import EVIL, images_and_cards, synthetic_report, texts_and_cards
+from cluster_reports import EVIL, synthetic_report, texts_and_cards
 
 pytest.importorskip("plotly", reason="the page needs plotly")
 pytestmark = needs_browser
@@ -23,14 +24,14 @@ LIGHT, DARK = "rgb(250, 249, 247)", "rgb(18, 20, 25)"
 
 
 def digits_report():
-    digits = load_digits()
-    report = replace(synthetic_report(400, 10), labels=digits.target[:400], title="digits", layers=(), tree={})
-    cards = tuple(
-        replace(card, size=len(rows_of(report, card.label)), exemplars=rows_of(report, card.label)[:6])
-        for card in report.cards
-    )
-    report = replace(report, cards=cards)
-    return replace(report, **images_and_cards((digits.images[:400] * 15.9).astype(np.uint8), report))
+    X = load_digits().data[:400]
+    return AdaAMClustering(10).fit(X).report(X, images=(8, 8), title="digits").data
+
+
+def wine_report():
+    wine = load_wine(as_frame=True)
+    model = AdaAMClustering("auto", contamination=0.02).fit(wine.data)
+    return model.report(wine.data, title="wine", columns={"cultivar": wine.target_names[wine.target]}).data
 
 
 def rows_of(report, label):
@@ -41,6 +42,7 @@ def reports():
     texts = synthetic_report(240, 6)
     return {
         "digits": digits_report(),
+        "wine": wine_report(),
         "table": synthetic_report(300, 4),
         "texts": replace(texts, **texts_and_cards(texts, SUBJECTS)),
         "many": synthetic_report(N_MANY, 12, n_shown=6000, ids=None),
@@ -156,7 +158,7 @@ CUT_OFF = """
 
 
 @pytest.mark.parametrize("width", [1400, 390])
-@pytest.mark.parametrize("name", ["digits", "table", "texts", "many"])
+@pytest.mark.parametrize("name", ["digits", "wine", "texts", "many"])
 def test_the_page_fits_the_screen_in_the_theme_of_the_system(opened, pages, name, width):
     report = pages[name]
     page = opened(name, width=width)

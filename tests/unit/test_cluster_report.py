@@ -18,7 +18,7 @@ from adaam.cluster_report import ClusterReport, ReportData, document, report_dat
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
 from adaam.cluster_report.pictures import cluster_pictures, image_bytes, images_that_fit
 from adaam.palette import cluster_color
-from adaam.selection.report import Selection, Trial
+from adaam.selection import ClusterCount, Selection, Trial
 from adaam.webpage import data_url, png, sheet
 from cluster_reports import EVIL, synthetic_report
 
@@ -49,17 +49,11 @@ class Clusterer(BaseEstimator):
         self.cluster_tree_ = {(0, 0): [(1, 0), (1, 1)], (0, 1): [(1, 2), (1, 3)]}
         trials = (
             Trial("unit", "rows as they are", "k-means", 5, 0.5, 0.9, False),
-            Trial("linear", "rows as they are", "diffusion", 5, 0.7, 1.0, True),
+            Trial("linear", "rows as they are", "graph", 5, 0.7, 1.0, True),
         )
-        count = SimpleNamespace(
-            n_clusters=4,
-            low=4,
-            high=5,
-            modularities=np.array([0.0, 0.4, 0.6, 0.7]),
-            separations=np.array([0.1, 0.2, 1.3, np.nan]),
-            steps=("rows as they are: 4 clusters.",),
-        )
-        self.selection_ = Selection(trials, ("taken.",), n, count)
+        separations = np.array([0.1, 0.2, 1.3, np.nan])
+        count = ClusterCount(4, 4, 5, np.array([0.0, 0.4, 0.6, 0.7]), separations, ("rows as they are: 4 clusters.",))
+        self.selection_ = Selection(trials, ("taken.",), n, count, (0.9, 1.0))
 
     def fit(self, X):
         raise NotImplementedError
@@ -135,6 +129,8 @@ def test_outliers_and_the_reasons_of_the_choice_are_kept(model, data):
     assert data.outliers == tuple(np.argsort(-model.outlier_scores_)[:12])
     assert data.outliers[0] == 7
     assert data.choice.chosen == 1
+    assert data.choice.trials[1] == ("linear", "rows as they are", "graph", "5", "0.700", "–", "1.00")
+    assert data.choice.steps == ("taken.", "3 starts agree by 0.95 (adjusted Rand index).")
     assert data.choice.count.modularity == (0.0, 0.4, 0.6, 0.7)
     assert data.choice.count.separateness == (None, pytest.approx(0.9), pytest.approx(0.8), 0.0)
     assert data.choice.count.steps == ("rows as they are: 4 clusters.",)

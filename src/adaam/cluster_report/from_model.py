@@ -15,7 +15,7 @@ from adaam.cluster_report.data import Choice, CountCurve, ReportColumn, ReportDa
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
 from adaam.cluster_report.pictures import image_bytes, images_that_fit
 from adaam.cluster_words import WordEffect, cluster_categories, cluster_words
-from adaam.selection.report import Selection
+from adaam.selection import ClusterCount, Selection, Trial
 
 MAX_SHOWN = 6000  # points that stay smooth as SVG
 MAX_COLUMNS = 12
@@ -238,22 +238,26 @@ def _firmness(layers: Sequence[ReportLayer], labels: IntVector) -> FloatVector |
 
 
 def _choice(selection: Selection) -> Choice:
-    best = selection.best
+    best, starts = selection.best, selection.starts
+    agreeing = [f"{len(starts) + 1} starts agree by {np.mean(starts):.2f} (adjusted Rand index)."] if starts else []
     return Choice(
         metric=f"{best.metric}, preparation “{best.preparation}”, {best.n_components} columns",
         head=best.head,
-        headings=("preparation", "metric", "head", "columns", "modularity", "agreement with the chosen"),
-        trials=tuple(
-            (t.preparation, t.metric, t.head, str(t.n_components), f"{t.modularity:.3f}", f"{t.agreement:.2f}")
-            for t in selection.trials
-        ),
+        headings=("preparation", "metric", "head", "columns", "modularity", "separation", "agreement with the chosen"),
+        trials=tuple(map(_trial, selection.trials)),
         chosen=next(place for place, trial in enumerate(selection.trials) if trial.chosen),
-        steps=selection.steps,
+        steps=(*selection.steps, *agreeing),
         count=None if selection.count is None else _curve(selection.count),
     )
 
 
-def _curve(count: Any) -> CountCurve:
+def _trial(trial: Trial) -> tuple[str, ...]:
+    separation = "–" if trial.separation is None else f"{trial.separation:.3f}"
+    scores = (f"{trial.modularity:.3f}", separation, f"{trial.agreement:.2f}")
+    return (trial.preparation, trial.metric, trial.head, str(trial.n_components), *scores)
+
+
+def _curve(count: ClusterCount) -> CountCurve:
     """What is told of each number of clusters; a merge that leaves c of them tells of the split that makes c + 1."""
     separateness = [None, *(1.0 - min(1.0, float(ratio)) for ratio in count.separations)]
     told = [None if each is None or not np.isfinite(each) else each for each in separateness]
