@@ -165,6 +165,13 @@ def test_components_refuse_a_shape_that_does_not_fit(metric):
             ComponentsDisplay.from_estimator(metric, image_shape=shape)
 
 
+def test_contributions_of_a_clusterer_are_those_of_its_metric(wine):
+    model = AdaAMClustering(3).fit(wine)
+    shown = ContributionsDisplay.from_estimator(model).contributions
+    np.testing.assert_array_equal(shown.share, model.metric_.explain().share)
+    assert shown.names == tuple(wine.columns)
+
+
 @pytest.mark.filterwarnings("ignore::adaam.UnlikeUnitsWarning")
 def test_contributions_are_the_shares_of_the_mean_squared_distance(wine):
     model = AdaAM(3, preparation="linear").fit(wine)
