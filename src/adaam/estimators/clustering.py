@@ -101,7 +101,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     embedding_radii_ : ndarray of shape (n_partitioned,)
         Distance of each to the farthest of its ten nearest neighbours.
     cluster_profiles_ : ClusterProfiles
-        What sets each cluster apart, over the rows that were partitioned; `explain()` returns it.
+        What sets each cluster apart, over the rows that were partitioned, noise included; `explain()` returns it.
     noise_threshold_ : float
         Outlier score from which rows are noise; infinite where none are.
     components_, covariance_, eigenvalues_, mean_, n_components_, preparation_, engine_
