@@ -1,6 +1,7 @@
 """Layers: coarser and finer partitions around a given one, each nested in the next coarser."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -138,7 +139,7 @@ def _firmness(tree: Dendrogram, clusters: IntVector, n_clusters: int, ratios: Fl
 def tree_of(layers: tuple[ClusterLayer, ...]) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """Children of each (layer, cluster) in the next finer layer."""
     tree: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for i, (coarse, fine) in enumerate(zip(layers, layers[1:], strict=False)):
+    for i, (coarse, fine) in enumerate(pairwise(layers)):
         parents = np.empty(fine.n_clusters, dtype=np.intp)
         parents[fine.leaves] = coarse.leaves
         for cluster in range(coarse.n_clusters):
