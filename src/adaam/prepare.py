@@ -6,9 +6,8 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, csr_matrix, diags_array, issparse
+from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from adaam._checks import check_lengths, check_magnitude
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
@@ -365,18 +364,22 @@ def warn_of_unlike_units(X: Tall, settings: Preparation, names: Sequence[str] | 
     if settings.column_scaling == "standard" or d < 2 or hasattr(X, "entrywise"):
         return
     rows = engine.to_host(X[np.unique(np.linspace(0, n - 1, min(n, N_SEEN)).astype(np.int64))])
+    if issparse(rows) and d > SCATTER_COLUMNS:
+        return  # so many sparse columns are counts of one kind
+    values = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
+    # The middle half of the rows, since an outlier is no unit.
+    low, high = np.quantile(values, [0.25, 0.75], axis=0)
     with np.errstate(over="ignore", invalid="ignore"):  # of numbers near the largest there are no variances
-        if issparse(rows):
-            _, variances = mean_variance_axis(csr_matrix(rows), axis=0)
-        else:
-            variances = np.asarray(rows, dtype=np.float64).var(axis=0)
-        whole, largest = float(variances.sum()), int(variances.argmax())
-    share = float(variances[largest]) / whole if np.isfinite(whole) and whole > 0 else 0.0
+        shares = [spread / spread.sum() for spread in (values.var(axis=0), (high - low) ** 2) if spread.sum() > 0]
+    if len(shares) < 2 or not np.isfinite(shares).all():
+        return
+    largest = int(shares[0].argmax())
+    share = min(float(each[largest]) for each in shares)
     # Of constant columns beside it a single one has no unit to differ from.
     if DOMINANT_SHARE <= share < 1.0:
         name = f"x{largest}" if names is None else str(names[largest])
         warn_caller(
-            f"Column {name!r} of X has {100 * share:.4g} % of the variance of all {d} columns, so that its unit "
+            f"Column {name!r} of X has {100 * shares[0][largest]:.4g} % of the variance of all {d} columns, so that its unit "
             'decides nearly every distance. If columns have unlike units, use preparation="standard", or '
             "AdaAMClustering, which chooses it by itself.",
             UnlikeUnitsWarning,
