@@ -55,7 +55,7 @@ def umap_kmeans(X, n_clusters, metric="euclidean", seed=None):
 
 def times(arguments, record):
     """Turns taken one after the other, so that a busy minute hurts both."""
-    X, y = load(arguments.data, "mnist10k")
+    X, _ = load(arguments.data, "mnist10k")
     whole, _ = load(arguments.data, "mnist")
     cases = [(X, c, f"10k, c = {c}") for c in (10, 30, 100)] + [(whole, 10, "70k, c = 10")]
     AdaAMClustering(10).fit(X[:5000])

@@ -59,6 +59,8 @@ class Split:
 def splits(view: View, merging: Merging, n_merges: int) -> list[Split]:
     """Look at the last `n_merges` merges of a dendrogram, the last first."""
     tree = merging.tree
+    if n_merges < 1:
+        return []
     communities = np.asarray(view.links.to_host(merging.communities))
     degrees = np.asarray(view.links.to_host(view.links.degrees))
     total = max(float(degrees.sum()), np.finfo(float).tiny)
