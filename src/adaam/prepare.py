@@ -379,8 +379,8 @@ def warn_of_unlike_units(X: Tall, settings: Preparation, names: Sequence[str] | 
     if DOMINANT_SHARE <= share < 1.0:
         name = f"x{largest}" if names is None else str(names[largest])
         warn_caller(
-            f"Column {name!r} of X has {100 * shares[0][largest]:.4g} % of the variance of all {d} columns, so that its "
-            'unit decides nearly every distance. If columns have unlike units, use preparation="standard", or '
+            f"Column {name!r} of X has {100 * shares[0][largest]:.4g} % of the variance of all {d} columns, so that "
+            'its unit decides nearly every distance. If columns have unlike units, use preparation="standard", or '
             "AdaAMClustering, which chooses it by itself.",
             UnlikeUnitsWarning,
         )
