@@ -18,7 +18,7 @@ from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering, Prepar
 from adaam.graph import DisconnectedGraphWarning
 from adaam.large import RowBlocks
 from adaam.planning import plan
-from adaam.prepare import Preparation, TruncatedSpectrumWarning, ZeroRowWarning
+from adaam.prepare import Preparation, TruncatedSpectrumWarning, UnlikeUnitsWarning, ZeroRowWarning
 from adaam.storage import ModelFileError, load, save
 from adaam.tables import TableEncoder
 
@@ -45,6 +45,7 @@ __all__ = [
     "RowBlocks",
     "TableEncoder",
     "TruncatedSpectrumWarning",
+    "UnlikeUnitsWarning",
     "ZeroRowWarning",
     "__version__",
     "load",

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 
 import adaam.affinity
 import adaam.estimators
+from adaam.cluster_profile import ClusterProfiles
 from adaam.engines import ClusterPlan, CPUEngine, DaskEngine, GPUEngine
 from adaam.large import RowBlocks, Stability
 from adaam.model_contents import setting_problem
@@ -23,7 +24,7 @@ from adaam.tables import Column, TableEncoder
 Arrays: TypeAlias = dict[str, Any]
 
 # Plain values that estimators hold.
-REPORTS = (ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount, ClusterLayer, Column)
+REPORTS = (ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount, ClusterLayer, ClusterProfiles, Column)
 VALUES = (CPUEngine, GPUEngine, DaskEngine, *REPORTS)
 
 # A table's columns are kept with the model that they are for: Pipeline([("table", TableEncoder()), ("model", ...)]).

@@ -1,6 +1,6 @@
 """Preparation of rows: unit length, centring, leading principal components."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -37,10 +37,17 @@ SMALLEST = float(np.finfo(np.float64).tiny)
 LEAST_VARIANCE = 1e-280
 # Spreads along components below this share of the largest are not trusted to rounding.
 LEAST_SPREAD = 1e-6
+# A column with this share of the variance of all columns is taken for one of another unit; seen on a few rows.
+DOMINANT_SHARE = 0.9
+N_SEEN = 4096
 
 
 class ZeroRowWarning(UserWarning):
     """Some rows are all zero, so they have no direction to keep."""
+
+
+class UnlikeUnitsWarning(UserWarning):
+    """One column varies more than all others by far, so that its unit decides every distance."""
 
 
 class TruncatedSpectrumWarning(UserWarning):
@@ -345,4 +352,35 @@ def _warn_of_zero_rows(norms: Column) -> None:
         warn_caller(
             f"{n_short} distinct row(s) of X are {what} and cannot be scaled to unit length; they stay as they are.",
             ZeroRowWarning,
+        )
+
+
+def warn_of_unlike_units(X: Tall, settings: Preparation, names: Sequence[str] | None, engine: Engine) -> None:
+    """Warn where one column has nearly all variance and the preparation keeps it so.
+
+    Looked at on at most 4,096 rows, evenly spread; rows in blocks on a cluster are not looked at.
+    """
+    n, d = X.shape
+    if settings.column_scaling == "standard" or d < 2 or hasattr(X, "entrywise"):
+        return
+    rows = engine.to_host(X[np.unique(np.linspace(0, n - 1, min(n, N_SEEN)).astype(np.int64))])
+    if issparse(rows) and d > SCATTER_COLUMNS:
+        return  # so many sparse columns are counts of one kind
+    values = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
+    # The middle half of the rows, since an outlier is no unit.
+    low, high = np.quantile(values, [0.25, 0.75], axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers near the largest there are no variances
+        shares = [spread / spread.sum() for spread in (values.var(axis=0), (high - low) ** 2) if spread.sum() > 0]
+    if len(shares) < 2 or not np.isfinite(shares).all():
+        return
+    largest = int(shares[0].argmax())
+    share = min(float(each[largest]) for each in shares)
+    # Of constant columns beside it a single one has no unit to differ from.
+    if DOMINANT_SHARE <= share < 1.0:
+        name = f"x{largest}" if names is None else str(names[largest])
+        warn_caller(
+            f"Column {name!r} of X has {100 * shares[0][largest]:.4g} % of the variance of all {d} columns, so that "
+            'its unit decides nearly every distance. If columns have unlike units, use preparation="standard", or '
+            "AdaAMClustering, which chooses it by itself.",
+            UnlikeUnitsWarning,
         )

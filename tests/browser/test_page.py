@@ -1,7 +1,5 @@
 """The page in a real browser, opened from a file: what a user does, by mouse, by keyboard, on a phone."""
 
-import json
-import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -11,19 +9,11 @@ from sklearn.datasets import load_digits, load_iris
 from adaam.bench.exhibit_files import read_exhibit, write_exhibit
 from adaam.bench.records import RecordsFile, read_records
 from adaam.cli import main
+from chromium import READY, assert_quiet, click, needs_browser, open_page, resize, shown, started, until
 
 pytest.importorskip("plotly", reason="the page needs plotly")
-webdriver = pytest.importorskip("selenium.webdriver", reason="the browser is driven by selenium")
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not both installed"),
-    pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning"),
-]
+pytestmark = [needs_browser, pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")]
 
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage"
-)
 PLAN = """
 title = "small"
 starts = 2
@@ -71,13 +61,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in FLAGS.split():
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver = started(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
 
@@ -85,37 +69,9 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def page(browser, folder):
     """The page, opened anew; afterwards, nothing was fetched and nothing complained."""
-    resize(browser, 1400)
-    browser.get_log("browser"), browser.get_log("performance")
-    browser.get((folder / "report.html").as_uri())
-    browser.execute_script("try { localStorage.clear() } catch {}")
-    until(browser, "return document.documentElement.dataset.ready === 'true'")
+    open_page(browser, folder / "report.html")
     yield browser
-    # That reading canvases back is slow is said of this test, which reads them, not of the page.
-    complaints = [entry for entry in browser.get_log("browser") if entry["source"] != "rendering"]
-    assert complaints == []
-    assert [url for url in requested(browser) if not url.startswith(("file:", "data:", "blob:"))] == []
-    assert browser.execute_script("return window.broken") is None
-
-
-def requested(browser):
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    sent = [message["params"] for message in messages if message["method"] == "Network.requestWillBeSent"]
-    return [params["request"]["url"] for params in sent]
-
-
-def until(browser, script, *arguments, seconds=30):
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    return WebDriverWait(browser, seconds, 0.05).until(lambda driver: driver.execute_script(script, *arguments))
-
-
-def resize(browser, width, *, scheme="light"):
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    wishes = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
-    media = {"features": [{"name": name, "value": value} for name, value in wishes.items()]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    assert_quiet(browser)
 
 
 def open_set(page, place):
@@ -126,18 +82,6 @@ def open_set(page, place):
         f"document.querySelector('#set-{place} .stage').scrollIntoView({{block: 'center', behavior: 'instant'}})"
     )
     return page.find_element("css selector", f"#set-{place} .stage")
-
-
-def shown(page, selector):
-    """The place of the row in a canvas, and its grey values."""
-    script = """
-        const canvas = document.querySelector(arguments[0]);
-        if (!canvas) return null;
-        const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-        return [Number(canvas.dataset.place), canvas.width, canvas.height, [...data]];
-    """
-    place, width, height, values = page.execute_script(script, selector)
-    return place, np.array(values).reshape(height, width, 4)
 
 
 def image_of(exhibit, place):
@@ -163,15 +107,8 @@ def on_screen(page, exhibit, place):
                 box.top + (1 - share(y, plot.layout.yaxis.range)) * box.height];
     """
     # The page shows the plane without a unit: its largest coordinate is 1.
-    at = exhibit.after[place] / np.abs(exhibit.after).max()
+    at = exhibit.chosen[place] / np.abs(exhibit.chosen).max()
     return page.execute_script(script, [float(value) for value in at])
-
-
-def click(page, selector):
-    element = page.find_element("css selector", selector)
-    page.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
-    element.click()
-    return element
 
 
 def column(page, table, place):
@@ -217,7 +154,7 @@ def test_the_image_under_the_pointer_is_that_of_the_row(page, folder):
 
     exhibit = read_exhibit(folder / "exhibits", "tiny")
     open_set(page, TINY)
-    place = lonely(exhibit.after)
+    place = lonely(exhibit.chosen)
     x, y = on_screen(page, exhibit, place)
     assert page.execute_script("return document.getElementById('tip').hidden")
     mouse = ActionChains(page)
@@ -238,9 +175,9 @@ def test_a_finger_chooses_a_row_and_still_scrolls_the_page(page, folder):
     page.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
     try:
         page.refresh()
-        until(page, "return document.documentElement.dataset.ready === 'true'")
+        until(page, READY)
         open_set(page, TINY)
-        place = lonely(exhibit.after)
+        place = lonely(exhibit.chosen)
         x, y = on_screen(page, exhibit, place)
         page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
         page.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
@@ -262,11 +199,11 @@ def test_arrow_keys_move_from_row_to_row_and_show_their_images(page, folder):
     exhibit = read_exhibit(folder / "exhibits", "tiny")
     stage = open_set(page, TINY)
     place, _ = shown(page, "#set-2 .inspector canvas")
-    for key, axis, sign in ((Keys.ARROW_RIGHT, 0, 1), (Keys.ARROW_UP, 1, 1), (Keys.ARROW_LEFT, 0, -1)):
+    for key, axis, sign in ((Keys.ARROW_LEFT, 0, -1), (Keys.ARROW_DOWN, 1, -1), (Keys.ARROW_RIGHT, 0, 1)):
         stage.send_keys(key)
         found, pixels = shown(page, "#set-2 .inspector canvas")
         assert found != place
-        assert sign * (exhibit.after[found, axis] - exhibit.after[place, axis]) > 0
+        assert sign * (exhibit.chosen[found, axis] - exhibit.chosen[place, axis]) > 0
         np.testing.assert_array_equal(pixels[:, :, 0], image_of(exhibit, found))
         spoken = page.find_element("css selector", "#set-2 [aria-live]").get_attribute("textContent")
         assert f"row {exhibit.rows[found]}, class {exhibit.classes[found]}" in spoken
@@ -286,7 +223,7 @@ def test_neighbours_are_shown_in_order_and_marked_by_class(page, folder):
         return [Number(strip.querySelector(".query canvas").dataset.place), tiles(".before"), tiles(".after")];
     """
     query, before, after = page.execute_script(script)
-    for tiles, nearest in ((before, exhibit.nearest_before), (after, exhibit.nearest_after)):
+    for tiles, nearest in ((before, exhibit.nearest_before), (after, exhibit.nearest_chosen)):
         assert [place for place, _ in tiles] == nearest[query].tolist()
         assert [same for _, same in tiles] == (exhibit.classes[nearest[query]] == exhibit.classes[query]).tolist()
 
@@ -296,22 +233,33 @@ def test_colours_spaces_and_highlights_can_be_chosen(page, folder):
     open_set(page, TINY)
     traces = "return document.querySelector('#set-2 .plot').data.map((trace) => trace.customdata)"
     assert page.execute_script(traces) == [np.flatnonzero(exhibit.classes == c).tolist() for c in range(10)]
-    for value, groups in (("clusters", exhibit.clusters), ("errors", exhibit.classes != exhibit.clusters)):
+    for value, groups in (
+        ("clusters", exhibit.chosen_clusters),
+        ("errors", exhibit.classes != exhibit.chosen_clusters),
+    ):
         button = click(page, f"#set-2 button[data-value={value}]")
         until(
             page, "return document.querySelector('#set-2 .plot').data.length === arguments[0]", len(np.unique(groups))
         )
         assert page.execute_script(traces) == [np.flatnonzero(groups == g).tolist() for g in np.unique(groups)]
         assert button.get_attribute("aria-pressed") == "true"
+    click(page, "#set-2 button[data-value=after]")
+    wrong = exhibit.classes != exhibit.clusters
+    wanted = [np.flatnonzero(wrong == g).tolist() for g in (False, True)]
+    same = "return JSON.stringify(document.querySelector('#set-2 .plot').data.map((each) => each.customdata))"
+    until(page, f"{same} === JSON.stringify(arguments[0])", wanted)
+    assert "AdaAM with k-means: " in page.find_element("id", "set-2").text
     click(page, "#set-2 button[data-value=before]")
-    place = exhibit.before[np.flatnonzero(exhibit.classes == exhibit.clusters)[0], 0] / np.abs(exhibit.before).max()
+    place = (
+        exhibit.before[np.flatnonzero(exhibit.classes == exhibit.chosen_clusters)[0], 0] / np.abs(exhibit.before).max()
+    )
     until(
         page, "return Math.abs(document.querySelector('#set-2 .plot').data[0].x[0] - arguments[0]) < 1e-3", float(place)
     )
 
 
 def test_components_are_drawn_as_images_of_patterns_or_weights(page, folder):
-    from adaam.report.page.png import diverging_palette, signed_bytes
+    from adaam.webpage import diverging_palette, signed_bytes
 
     exhibit = read_exhibit(folder / "exhibits", "tiny")
     open_set(page, TINY)
@@ -386,7 +334,7 @@ def test_the_theme_switches_where_nothing_can_be_stored(page):
     added = page.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": refuse})
     try:
         page.refresh()
-        until(page, "return document.documentElement.dataset.ready === 'true'")
+        until(page, READY)
         page.find_element("id", "theme").click()
         assert background(page) == DARK
     finally:
@@ -397,7 +345,7 @@ def test_the_theme_switches_where_nothing_can_be_stored(page):
 def test_nothing_is_wider_than_the_screen(page, width):
     resize(page, width)
     page.refresh()
-    until(page, "return document.documentElement.dataset.ready === 'true'")
+    until(page, READY)
     for place in range(3):
         open_set(page, place)
         assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")

@@ -1,12 +1,11 @@
 """The built documentation in a real browser, as wide as a desk and as a phone: nothing cut off, nothing missing."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="the browser is driven by selenium")
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+from chromium import needs_browser, started
+
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 # Of the pages made from docstrings, which are all alike, the longest name and one with much in it.
 PAGES = sorted(
@@ -16,13 +15,9 @@ PAGES = sorted(
     or page.stem in ("adaam.AdaAMClustering", "adaam.scores.normalized_mutual_information")
 )
 pytestmark = [
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not both installed"),
+    needs_browser,
     pytest.mark.skipif(not PAGES, reason="the documentation has not been built; .ci/docs does it and runs this"),
 ]
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage"
-)
 # What sticks out at the right though nothing smaller than the article can be scrolled; pictures without a picture.
 FAULTS = """
 const width = document.documentElement.clientWidth, found = [];
@@ -44,11 +39,7 @@ return [width, found];
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in [*FLAGS.split(), "--hide-scrollbars", f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
-        options.add_argument(flag)
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    driver = started(tmp_path_factory.mktemp("profile"), "--hide-scrollbars")
     yield driver
     driver.quit()
 

@@ -207,6 +207,7 @@ def test_lpp_refuses_an_affinity_it_cannot_use():
 def test_any_cloud_gives_a_finite_map_or_a_clear_error(rows, preparation, n_clusters):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", adaam.DisconnectedGraphWarning)
+        warnings.simplefilter("ignore", adaam.UnlikeUnitsWarning)
         warnings.simplefilter("ignore", adaam.ZeroRowWarning)
         try:
             model = AdaAM(n_clusters, preparation=preparation).fit(rows)

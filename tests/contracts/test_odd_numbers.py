@@ -180,7 +180,7 @@ def outcome(model, X):
             "eigenvalues": model.eigenvalues_,
             "mapped": model.transform(X),
             "distances": model.pair_distance(np.stack([X[:9], X[9:18]], axis=1)),
-            "shares": model.explain().share,
+            "shares": getattr(model, "metric_", model).explain().share,
             "covariance": model.covariance_,
         }
     return {name: value / np.abs(value).max() for name, value in found.items()}

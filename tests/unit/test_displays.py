@@ -148,6 +148,7 @@ def test_components_of_square_rows_are_images(metric):
     assert len(ComponentsDisplay.from_estimator(metric, image_shape=(4, 16), n_components=3).axes_) == 3
 
 
+@pytest.mark.filterwarnings("ignore::adaam.UnlikeUnitsWarning")
 def test_components_of_named_features_are_bars_of_the_strongest_ones(wine):
     model = AdaAM(3, preparation="linear").fit(wine)
     display = ComponentsDisplay.from_estimator(model, n_features=4)
@@ -164,6 +165,14 @@ def test_components_refuse_a_shape_that_does_not_fit(metric):
             ComponentsDisplay.from_estimator(metric, image_shape=shape)
 
 
+def test_contributions_of_a_clusterer_are_those_of_its_metric(wine):
+    model = AdaAMClustering(3).fit(wine)
+    shown = ContributionsDisplay.from_estimator(model).contributions
+    np.testing.assert_array_equal(shown.share, model.metric_.explain().share)
+    assert shown.names == tuple(wine.columns)
+
+
+@pytest.mark.filterwarnings("ignore::adaam.UnlikeUnitsWarning")
 def test_contributions_are_the_shares_of_the_mean_squared_distance(wine):
     model = AdaAM(3, preparation="linear").fit(wine)
     display = ContributionsDisplay.from_estimator(model)

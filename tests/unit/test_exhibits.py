@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
 
-from adaam import AdaAM
+from adaam import AdaAM, AdaAMClustering
 from adaam.bench import exhibit_files
 from adaam.bench.datasets import Data
 from adaam.bench.exhibit import MAX_SIDE, leading_features, make_exhibit, matched, plane, reduced, spread_plane
@@ -52,6 +52,19 @@ def flowers():
 def few(digits, monkeypatch):
     monkeypatch.setattr("adaam.bench.exhibit.MAX_ROWS", 60)
     return make_exhibit(digits, "tiny", n_starts=1)
+
+
+def test_the_chosen_clustering_is_that_of_the_clusterer_by_its_defaults(exhibit, digits):
+    model = AdaAMClustering(10, random_state=3).fit(digits.X)
+    clusters, confusion = matched(digits.classes, model.labels_, 10)
+    np.testing.assert_array_equal(exhibit.chosen_clusters, clusters[exhibit.rows])
+    np.testing.assert_array_equal(exhibit.chosen_confusion, confusion)
+    chosen = exhibit.about["chosen"]
+    assert chosen["acc"] == pytest.approx(clustering_accuracy(digits.classes, model.labels_))
+    assert (chosen["head"], chosen["learned"]) == (model.head_, model.selection_.best.metric.startswith("AdaAM"))
+    Z = model.transform(digits.X)
+    away = np.linalg.norm(Z[:, None] - Z[None], axis=2) + 1e9 * np.eye(N)
+    np.testing.assert_array_equal(exhibit.nearest_chosen[:, 0], away.argmin(axis=1))
 
 
 def test_confusion_counts_every_row_and_its_diagonal_is_the_accuracy(exhibit, digits):

@@ -1,11 +1,12 @@
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from scipy.linalg import subspace_angles
 from scipy.sparse import csr_array
 
 import oracles
-from adaam import ZeroRowWarning
+from adaam import AdaAM, UnlikeUnitsWarning, ZeroRowWarning
 from adaam.engines import CPUEngine
 from adaam.prepare import FULL_SPECTRUM_LIMIT, PREPARATIONS, Preparation, fit_preparation
 from adaam.sample import Sample
@@ -163,3 +164,28 @@ def test_columns_of_zeros_are_told_from_those_of_mean_zero(rng):
     mean = np.where(np.arange(5) == 2, 0.0, 1.0)
     np.testing.assert_array_equal(ENGINE._used_columns(X, mean), [0, 1, 3, 4])
     np.testing.assert_array_equal(ENGINE._used_columns(X, np.zeros(5)), np.arange(5))
+
+
+def unlike(form):
+    """Rows of three columns, the last in units a hundred times as small."""
+    X = np.random.default_rng(0).normal(size=(60, 3)) * [1.0, 2.0, 100.0]
+    return form(X + [0.0, 0.0, 500.0])
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array, lambda X: pd.DataFrame(X, columns=["ash", "hue", "proline"])])
+def test_a_column_of_another_unit_is_named_with_the_way_out(form):
+    X = unlike(form)
+    name = "proline" if hasattr(X, "columns") else "x2"
+    message = rf"Column '{name}' of X has 99.9. % of the variance of all 3 columns.*preparation=\"standard\""
+    with pytest.warns(UnlikeUnitsWarning, match=message):
+        AdaAM(2, n_neighbors=20).fit(X)
+    AdaAM(2, n_neighbors=20, preparation="standard").fit(X)  # the way out is silent
+
+
+def test_like_units_and_single_columns_pass_without_a_word(rng):
+    X = rng.normal(size=(60, 3))
+    AdaAM(2, n_neighbors=20).fit(X * [1.0, 2.0, 3.0])
+    AdaAM(2, n_neighbors=20, preparation="linear").fit(100 * X[:, :1])
+    AdaAM(2, n_neighbors=20, preparation="linear").fit(X * [0.0, 100.0, 0.0])
+    X[0, 0] = 100.0  # an outlier is no unit
+    AdaAM(2, n_neighbors=20).fit(X)

@@ -12,15 +12,17 @@ from sklearn.datasets import load_digits
 
 from adaam.bench.datasets import Data
 from adaam.bench.exhibit import make_exhibit
+from adaam.palette import N_COLORS
 from adaam.report.charts import all_charts
 from adaam.report.page import document
-from adaam.report.page.document import page, policy, script_json, write_page
+from adaam.report.page.document import page, write_page
 from adaam.report.page.exhibits import confusions, payload, queries, same_class
 from adaam.report.page.overview import overview
-from adaam.report.page.png import columns_of, data_url, diverging_palette, png, sheet, signed_bytes
 from adaam.report.page.provenance import UNKNOWN, cases_table, sessions
 from adaam.report.page.tables import html_table
+from adaam.report.summary import method_colors
 from adaam.report.tables import Cell, Table, all_tables
+from adaam.webpage import columns_of, data_url, diverging_palette, png, policy, script_json, sheet, signed_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 
@@ -185,6 +187,50 @@ def test_the_overview_sets_the_choice_without_labels_beside_umap_where_both_were
     ]
     assert told(*several) == [f"{start}80.0 %, UMAP + k-means 70.0 %; it is ahead on 2 of 3 data sets."]
     assert told(scores("usps", 0.9, None)) == told(scores("usps", None, 0.8)) == []
+
+
+def test_the_page_leads_with_the_choice_and_names_who_is_ahead_of_it():
+    def scores(dataset, **found):
+        return [record(name.replace("_", "-"), acc, dataset=dataset) for name, acc in found.items()]
+
+    records = scores("usps", adaam_clustering=0.9, adaam=0.7, kmeans=0.6)
+    (usps,) = overview(records).standings
+    assert usps.lead is usps.chosen
+    assert usps.is_led
+    assert not usps.is_won
+    assert usps.published.name == "k-means"
+    assert overview(records).sentences[0] == "On USPS, AdaAMClustering reaches 90.0 %, the best of 3 methods."
+    records += scores("coil20", adaam_clustering=0.84, adaam=0.7, can=0.89, kmeans=0.5)
+    assert overview(records).sentences[0] == (
+        "AdaAMClustering is the best of all methods on 1 of the 2 data sets (USPS); on COIL20 CAN reaches 89.0 % "
+        "against 84.0 %."
+    )
+    text = page(records, [], "charting")
+    assert "<span>84.0</span><small>% AdaAMClustering</small>" in text
+    assert "<dt>CAN</dt><dd>89.0</dd>" in text
+    assert text.index('id="sets"') < text.index('id="tables"') < text.index('id="figures"')
+
+
+def test_the_page_says_where_the_learned_metric_was_taken(exhibit):
+    def chosen(dataset, learned):
+        told = {**exhibit.about["chosen"], "learned": learned}
+        return replace(exhibit, about={**exhibit.about, "dataset": dataset, "chosen": told})
+
+    taken, left = chosen("coil20", True), chosen("usps", False)
+    assert document.difference([taken, left]).endswith(
+        "Here the learned metric was taken on COIL20 and not taken on USPS."
+    )
+    assert document.difference([]).endswith("only where that clearly helps.")
+
+
+def test_methods_have_one_colour_in_every_chart_and_none_is_shared():
+    colors = method_colors()
+    assert len(set(colors.values())) == len(colors) <= N_COLORS
+    assert embedded(page(RECORDS, [], "charting"))["methods"] == colors
+
+
+def embedded(text):
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL).group(1))
 
 
 def test_every_session_is_told_with_its_records():

@@ -113,6 +113,16 @@ def test_times_are_shown_with_memory_where_it_is_known():
     assert rows[1:] == [["AdaAM", "reference", "1.25", "3"], ["k-NN", "reference", "1.25", ""]]
 
 
+def test_tables_begin_with_the_most_accurate_method():
+    runs = [("kmeans", 0.5), ("adaam-clustering", 0.9), ("adaam", 0.7)]
+    records = [record(method, acc, dataset=dataset) for dataset in ("usps", "umist") for method, acc in runs]
+    table1, scores = all_tables([*records, record("pcan", 0.95)])[:2]
+    # What was run on fewer sets comes after what was run on all of them.
+    assert [row[0].text for row in table1.rows] == ["AdaAMClustering", "AdaAM", "k-means", "PCAN"]
+    found = [(row[0].text, row[1].text) for row in scores.rows]
+    assert found[:4] == [("UMIST", "AdaAMClustering"), ("UMIST", "AdaAM"), ("UMIST", "k-means"), ("USPS", "PCAN")]
+
+
 def test_tables_do_not_depend_on_the_order_of_records():
     for name in ("table1", "scores", "table2", "times"):
         assert table(name) == table(name, RECORDS[::-1])

@@ -1,4 +1,4 @@
-"""What a data set looks like under AdaAM: one default fit, reduced to arrays that a page can show."""
+"""What a data set looks like under AdaAM and under the clustering chosen without labels, as arrays for a page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from adaam.bench.session import session_record
 from adaam.engines import CPUEngine
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 
+PLAIN = "rows as they are"  # how a selection names a metric that is not learned
 MAX_ROWS = 3000  # more points would hide one another and make the page slow
 MAX_SIDE = 40  # pixels of a thumbnail
 MAX_FEATURES = 128  # of rows that are no images
@@ -27,7 +28,7 @@ N_NEAREST = 8
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """Some rows of a data set, before and after the learned map.
+    """Some rows of a data set: as they are, under AdaAM's map, and in the metric that AdaAMClustering chose.
 
     All arrays speak of the same rows in the same order; neighbours are positions among them. Clusters carry the number
     of the class they are matched to. A tile is what a row looks like: its image, or one line of its values, each
@@ -47,10 +48,14 @@ class Exhibit:
     patterns: FloatMatrix  # (m, height, width) what changes along with it: its covariance with the features
     features: IntVector  # (width,) which features the tiles show; empty for images
     confusion: IntMatrix  # (c, c) rows of the whole data set by class and by cluster
+    chosen: FloatMatrix  # (p, 2) plane of the metric that AdaAMClustering chose
+    chosen_clusters: IntVector  # (p,)
+    nearest_chosen: IntMatrix  # (p, k)
+    chosen_confusion: IntMatrix  # (c, c)
 
 
 def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS_PER_ROUND) -> Exhibit:
-    """Fit AdaAM once by its defaults, cluster as round 0 of a plan does, and keep what can be looked at.
+    """Fit AdaAM and AdaAMClustering once by their defaults, as round 0 of a plan does, and keep what can be looked at.
 
     Parameters
     ----------
@@ -70,6 +75,9 @@ def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS
     with threadpool_limits(limits=1):
         clustering = CPUEngine().kmeans(Z, n_clusters, n_starts, seed, np.ones(n))
     clusters, confusion = matched(classes, clustering.labels, n_clusters)
+    choice = METHODS["adaam-clustering"].make(Case(n, d, n_clusters, k, "raw", seed)).fit(X)
+    chosen_clusters, chosen_confusion = matched(classes, choice.labels_, n_clusters)
+    Z_chosen, best = np.asarray(choice.transform(X)), choice.selection_.best
 
     rows = np.sort(np.random.default_rng(seed).permutation(n)[:MAX_ROWS])
     shape = data.image_shape
@@ -92,6 +100,15 @@ def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS
         "acc": clustering_accuracy(classes, clusters),
         "nmi": normalized_mutual_information(classes, clusters),
         "ari": adjusted_rand_index(classes, clusters),
+        "chosen": {
+            "metric": best.metric,
+            "preparation": best.preparation,
+            "head": best.head,
+            "learned": best.metric != PLAIN,
+            "acc": clustering_accuracy(classes, chosen_clusters),
+            "nmi": normalized_mutual_information(classes, chosen_clusters),
+            "ari": adjusted_rand_index(classes, chosen_clusters),
+        },
         "session": session_record(),
     }
     return Exhibit(
@@ -108,6 +125,10 @@ def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS
         patterns=pictures(metric.covariance_),
         features=features.astype(np.int32),
         confusion=confusion.astype(np.int32),
+        chosen=spread_plane(Z_chosen, choice.cluster_centers_)[rows].astype(np.float32),
+        chosen_clusters=chosen_clusters[rows].astype(np.int32),
+        nearest_chosen=nearest(Z_chosen[rows]),
+        chosen_confusion=chosen_confusion.astype(np.int32),
     )
 
 

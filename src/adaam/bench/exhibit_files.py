@@ -17,7 +17,7 @@ from adaam.files import atomic_file
 from adaam.untrusted import UnreadableFileError, open_archive, reading
 
 FOLDER = "exhibits"
-FORMAT = "adaam-exhibit-1"
+FORMAT = "adaam-exhibit-2"
 MAX_BYTES = 1 << 26  # once unpacked; the largest exhibit takes a tenth of it
 MAX_CLASSES = 1000
 LARGEST_COUNT = 1 << 53
@@ -34,6 +34,10 @@ DTYPES = {
     "patterns": np.float32,
     "features": np.int32,
     "confusion": np.int32,
+    "chosen": np.float32,
+    "chosen_clusters": np.int32,
+    "nearest_chosen": np.int32,
+    "chosen_confusion": np.int32,
 }
 ARRAYS = tuple(field.name for field in fields(Exhibit) if field.name != "about")
 ABOUT: dict[str, type | tuple[type, ...]] = {
@@ -48,8 +52,10 @@ ABOUT: dict[str, type | tuple[type, ...]] = {
     "acc": float,
     "nmi": float,
     "ari": float,
+    "chosen": dict,
     "session": dict,
 }
+CHOSEN = {"metric": str, "preparation": str, "head": str, "learned": bool, "acc": float, "nmi": float, "ari": float}
 
 
 class ExhibitError(UnreadableFileError):
@@ -147,6 +153,9 @@ def _about(content: Any, dataset: str) -> dict[str, Any]:
             raise UnreadableFileError(f"{name}={str(value)[:60]!r} in its header")
     if about["seed"] < 0 or not isinstance(about["session"].get("versions", {}), dict):
         raise UnreadableFileError("seed or versions in its header")
+    for name, kind in CHOSEN.items():
+        if not isinstance(about["chosen"].get(name), kind):
+            raise UnreadableFileError(f"chosen {name}={str(about['chosen'].get(name))[:60]!r} in its header")
     if about["dataset"] != dataset:
         raise UnreadableFileError(f"it is of {about['dataset']!r}")
     return about
@@ -172,6 +181,10 @@ def _check(exhibit: Exhibit) -> None:
         "patterns": (m, height, width),
         "features": (n_features,),
         "confusion": (c, c),
+        "chosen": (p, 2),
+        "chosen_clusters": (p,),
+        "nearest_chosen": (p, k),
+        "chosen_confusion": (c, c),
     }
     for name, shape in shapes.items():
         array = getattr(exhibit, name)
@@ -187,10 +200,13 @@ def _check(exhibit: Exhibit) -> None:
         if not low <= value <= high:
             raise UnreadableFileError(f"it has {value} {name}; {low} to {high} are possible")
     limits = {"rows": about["n"], "classes": c, "clusters": c, "nearest_before": p, "nearest_after": p}
-    limits |= {"features": about["d"], "confusion": about["n"] + 1}
+    limits |= {"features": about["d"], "confusion": about["n"] + 1, "chosen_confusion": about["n"] + 1}
+    limits |= {"chosen_clusters": c, "nearest_chosen": p}
     for name, limit in limits.items():
         array = getattr(exhibit, name)
         if array.size and not 0 <= array.min() <= array.max() < limit:
             raise UnreadableFileError(f"{name} has values outside 0..{limit - 1}")
-    if exhibit.confusion.sum() != about["n"]:
-        raise UnreadableFileError(f"confusion counts {exhibit.confusion.sum()} rows of {about['n']}")
+    for name in ("confusion", "chosen_confusion"):
+        counted = getattr(exhibit, name).sum()
+        if counted != about["n"]:
+            raise UnreadableFileError(f"{name} counts {counted} rows of {about['n']}")

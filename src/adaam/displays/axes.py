@@ -72,11 +72,6 @@ def learner_of(model: LinearMetric) -> LinearMetric:
     return cast(LinearMetric, getattr(model, "metric_", model))
 
 
-def feature_names(model: LinearMetric) -> list[str]:
-    """Names of the input features: those of the frame seen in fit, or x0, x1, ..."""
-    return [str(name) for name in getattr(model, "feature_names_in_", [f"x{j}" for j in range(model.n_features_in_)])]
-
-
 def check_image_shape(image_shape: Any, n_features: int, otherwise: str) -> None:
     """An image has as many pixels as a row has features; None is no image."""
     if image_shape is None:

@@ -7,7 +7,8 @@ import numpy as np
 
 from adaam._checks import check_whole
 from adaam._typing import FloatMatrix
-from adaam.displays.axes import axes_for, check_image_shape, feature_names, fitted_metric
+from adaam.displays.axes import axes_for, check_image_shape, fitted_metric
+from adaam.estimators.linear_metric import feature_names
 
 # Fewer square features are more often a table than an image.
 SMALLEST_IMAGE = 64
@@ -83,7 +84,7 @@ class ComponentsDisplay:
         components = np.asarray(model.components_)
         shape = _square(model) if image_shape == "auto" else image_shape
         check_image_shape(shape, components.shape[1], '"auto" or None')
-        return cls(components, feature_names(model), image_shape=cast(Any, shape)).plot(ax=ax, **kwargs)
+        return cls(components, list(feature_names(model)), image_shape=cast(Any, shape)).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, n_components: int = 10, n_features: int = 8) -> Self:
         """Draw the components.

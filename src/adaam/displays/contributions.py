@@ -6,6 +6,7 @@ import numpy as np
 
 from adaam._checks import check_whole
 from adaam.displays.axes import axes_for, check_image_shape, fitted_metric
+from adaam.estimators import LinearMetric
 from adaam.metric import FeatureContributions
 
 
@@ -32,7 +33,7 @@ class ContributionsDisplay:
     >>> from adaam import AdaAM
     >>> from adaam.displays import ContributionsDisplay
     >>> X = load_wine(as_frame=True).data
-    >>> display = ContributionsDisplay.from_estimator(AdaAM(3, n_neighbors=12, preparation="linear").fit(X))
+    >>> display = ContributionsDisplay.from_estimator(AdaAM(3, n_neighbors=12, preparation="standard").fit(X))
     >>> len(display.contributions.share)
     13
     """
@@ -72,7 +73,8 @@ class ContributionsDisplay:
         ContributionsDisplay
             The display, drawn.
         """
-        explained = fitted_metric(estimator).explain(a, b)
+        # Of a clusterer too the metric is explained here, not its clusters.
+        explained = LinearMetric.explain(fitted_metric(estimator), a, b)
         check_image_shape(image_shape, len(explained.share), "or None")
         return cls(explained, image_shape=image_shape).plot(ax=ax, **kwargs)
 

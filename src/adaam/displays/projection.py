@@ -3,11 +3,12 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.decomposition import PCA
 
 from adaam._checks import check_whole
 from adaam._typing import FloatMatrix
+from adaam.cluster_report.layout import discriminant_plane
 from adaam.displays.axes import axes_for, fitted_metric
+from adaam.palette import cluster_color
 
 MAX_POINTS = 20_000  # more would hide one another
 MAX_LEGEND = 20
@@ -123,14 +124,13 @@ class ProjectionDisplay:
         return self
 
     def _draw_labels(self, ax: Any, shown: Any, style: dict[str, Any], legend: bool) -> list[Any]:
-        from matplotlib import colormaps
-
         names = np.unique(self.labels)
-        palette = colormaps["tab10" if len(names) <= 10 else "tab20"]
+        # Numbers of clusters keep their colours in every picture; other labels take colours in their order.
+        numbers = names if np.issubdtype(names.dtype, np.integer) else np.arange(len(names))
         drawn = []
         for place, name in enumerate(names):
             members = shown[self.labels[shown] == name]
-            colour = {"color": palette(place % palette.N)} | style
+            colour = {"color": cluster_color(int(numbers[place]))} | style
             drawn.append(ax.scatter(*self.points[members].T, label=str(name), **colour))
         if legend and len(names) <= MAX_LEGEND:
             ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False, markerscale=1.4)
@@ -139,11 +139,9 @@ class ProjectionDisplay:
 
 def _plane(Z: FloatMatrix, labels: Any) -> tuple[FloatMatrix, tuple[str, str]]:
     """Rows in the plane of largest spread of the label means, or of the rows."""
-    by_label = labels is not None and len(np.unique(labels)) > 2
-    spread = np.array([Z[labels == name].mean(axis=0) for name in np.unique(labels)]) if by_label else Z
-    plane = PCA(min(2, Z.shape[1], len(spread)), svd_solver="full").fit(spread)
-    of = "label means" if by_label else "rows"
-    return _two_columns(plane.transform(Z)), (f"widest direction of the {of}", "next widest")
+    groups = np.zeros(len(Z), dtype=int) if labels is None else np.unique(labels, return_inverse=True)[1]
+    of = "label means" if len(np.unique(groups)) > 2 else "rows"
+    return discriminant_plane(Z, groups), (f"widest direction of the {of}", "next widest")
 
 
 def _pair(Z: FloatMatrix, components: Any) -> tuple[FloatMatrix, tuple[str, str]]:
@@ -155,8 +153,3 @@ def _pair(Z: FloatMatrix, components: Any) -> tuple[FloatMatrix, tuple[str, str]
             f"components={components} names component {max(first, second)}, but they are 0..{Z.shape[1] - 1}."
         )
     return Z[:, [first, second]], (f"component {first}", f"component {second}")
-
-
-def _two_columns(points: FloatMatrix) -> FloatMatrix:
-    """A map onto a line is drawn along one."""
-    return points if points.shape[1] == 2 else np.column_stack([points, np.zeros(len(points))])

@@ -24,7 +24,7 @@ from adaam.estimators.phases import CallbackSupportMixin, fit_phases, with_callb
 from adaam.estimators.pooling import PooledModel, PoolingSettings, fit_array, fit_source, loaded
 from adaam.large import RowBlocks, Stability
 from adaam.planning import Plan, check_pairs, plan
-from adaam.prepare import Preparation
+from adaam.prepare import Preparation, warn_of_unlike_units
 from adaam.projection import lpp
 from adaam.rows import RowSource, as_rows
 from adaam.selection import DistinctRows, counted_clusters
@@ -50,10 +50,12 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         Neighbours of each row in the heat-kernel graph; None means round(log2(n_samples / n_clusters)).
     n_iter : int, default=1
         Passes of projection and final affinity; the paper uses one.
-    preparation : {"unit", "linear", "center"} or Preparation, default="unit"
+    preparation : {"unit", "linear", "center", "standard"} or Preparation, default="unit"
         How rows are prepared. "unit": unit length, centred, principal components of 99 % of the variance (the
         reference reading of the paper). "linear": no row scaling, 98 %, and the affinity settings that suit it, so that
-        map and metric are linear in the input itself. "center": centred only.
+        map and metric are linear in the input itself. "center": centred only. "standard": columns brought to standard
+        deviation 1, for columns of unlike units; a fit warns (`UnlikeUnitsWarning`) where one column has nearly all
+        variance and this is not chosen.
     affinity : AdaptiveAffinity, default=None
         Pruning, ranks and heat kernel; None means the reference reading for the named preparation.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
@@ -200,6 +202,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
                 return self._stored(fit_source(X, sample_weight, pooling, phase), X.dtype, pooling)
         n, d = X.shape
         check_clusters(n_clusters, n)
+        warn_of_unlike_units(X, preparation, getattr(self, "feature_names_in_", None), engine)
         if not plan(n, d, n_clusters, pairs=pairs, engine=engine).exact:
             with fit_phases(self, 2, X) as phase:
                 return self._stored(fit_array(X, sample_weight, pooling, phase), X.dtype, pooling)

@@ -16,6 +16,7 @@ from adaam._warnings import warn_caller
 from adaam.array_api import in_kind
 from adaam.engines import DaskEngine, Engine, resolve_engine
 from adaam.estimators.choosing import Chosen, choose, choose_given
+from adaam.estimators.described_clusters import DescribedClusters
 from adaam.estimators.fitting import row_weights
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.membership import KnownRows, Voters, cluster_order, own_shares, strengths, voters
@@ -31,7 +32,7 @@ SAME_CLUSTERS = 0.6
 LEARNERS = "AdaAM, LPP, PCAN or PreparedMetric, or None to have one chosen"
 
 
-class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
+class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     """Cluster rows in the metric that suits them, chosen without labels.
 
     A family of linear metrics is tried: the rows as they are, under one or two preparations, and AdaAM maps of several
@@ -99,6 +100,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         Leaf of the dendrogram that each of them belongs to, from which its cluster in every layer follows.
     embedding_radii_ : ndarray of shape (n_partitioned,)
         Distance of each to the farthest of its ten nearest neighbours.
+    cluster_profiles_ : ClusterProfiles
+        What sets each cluster apart, over the rows that were partitioned, noise included; `explain()` returns it.
     noise_threshold_ : float
         Outlier score from which rows are noise; infinite where none are.
     components_, covariance_, eigenvalues_, mean_, n_components_, preparation_, engine_
@@ -410,6 +413,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         self.embedding_, self.embedding_radii_, self.embedding_leaves_ = Z, found.radii, layers.leaves
         self.cluster_layers_, self.layer_ = layers.layers, layers.given
         self.noise_threshold_ = noise_threshold(found.outlier_scores, view.weights, contamination)
+        self._describe(engine.to_host(chosen.rows.X), labels, view.weights)
         return found
 
     def _store(self, chosen: Chosen, X: Tall, contamination: float) -> None:

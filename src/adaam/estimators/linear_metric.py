@@ -148,8 +148,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         if (a is None) != (b is None):
             raise ValueError("explain takes two rows or none, but one was given.")
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
-        labels = tuple(str(name) for name in names)
+        labels = feature_names(self)
         if a is None:
             return contributions(labels, self.components_, self.covariance_)
         shapes = np.shape(a), np.shape(b)
@@ -252,3 +251,9 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def feature_names(model: LinearMetric) -> tuple[str, ...]:
+    """Names of the input features: those of the frame seen in fit, or x0, x1, ..."""
+    names = getattr(model, "feature_names_in_", None)
+    return tuple(f"x{j}" for j in range(model.n_features_in_)) if names is None else tuple(str(name) for name in names)

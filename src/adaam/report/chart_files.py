@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from adaam.files import atomic_file
+from adaam.palette import cluster_color
 from adaam.report.charts import Chart, Panel
 from adaam.report.figures import new_figure
+from adaam.report.summary import method_colors
 
 FORMATS = ("png", "pdf")
 PANEL_INCHES = (4.6, 3.6)
@@ -78,9 +80,9 @@ def _draw_panel(axes: Any, panel: Panel, colors: dict[str, Any]) -> dict[str, An
     return handles
 
 
-def _colors(groups: Sequence[str]) -> dict[str, Any]:
-    """One colour a method, its preparations alike."""
-    from matplotlib import colormaps
-
-    palette = colormaps["tab10" if len(groups) <= 10 else "tab20"]
-    return {group: palette(place % palette.N) for place, group in enumerate(groups)}
+def _colors(groups: Sequence[str]) -> dict[str, str]:
+    """One colour a method, its preparations alike, in every figure; what is no method comes after them."""
+    known = method_colors()
+    others = [group for group in groups if group not in known]
+    known |= {group: len(known) + place for place, group in enumerate(others)}
+    return {group: cluster_color(known[group]) for group in groups}

@@ -8,6 +8,7 @@ import numpy as np
 from adaam._typing import FloatMatrix, IntVector
 from adaam.bench.exhibit import spread_plane
 from adaam.files import atomic_file
+from adaam.palette import cluster_color, cluster_colors
 
 MAX_POINTS = 20_000  # more would hide one another
 IMAGES_PER_CLUSTER = 12
@@ -53,27 +54,23 @@ def draw_clusters(
     target : str
         File to write: .png, .pdf or .svg.
     """
-    from matplotlib import colormaps
-
-    n_clusters = len(centers)
     figure = new_figure(13 if image_shape else 7, 6.5)
     left, *right = figure.subfigures(1, 2, width_ratios=[1, 1]) if image_shape else [figure]
-    palette = colormaps["tab20"](np.arange(n_clusters) % 20)
-    _draw_scatter(left.subplots(), Z, labels, centers, palette)
+    _draw_scatter(left.subplots(), Z, labels, centers)
     if image_shape:
-        _draw_images(right[0], X, Z, labels, centers, palette, image_shape)
+        _draw_images(right[0], X, Z, labels, centers, image_shape)
     with atomic_file(target) as stream:
         figure.savefig(stream, format=Path(target).suffix[1:].lower(), dpi=130)
 
 
-def _draw_scatter(axes: Any, Z: FloatMatrix, labels: IntVector, centers: FloatMatrix, palette: Any) -> None:
+def _draw_scatter(axes: Any, Z: FloatMatrix, labels: IntVector, centers: FloatMatrix) -> None:
     shown = np.random.default_rng(0).permutation(len(Z))[:MAX_POINTS]
     points = spread_plane(Z, centers)[shown]
-    axes.scatter(*points.T, c=palette[labels[shown]], s=60 / np.log10(len(shown) + 10), alpha=0.7, linewidths=0)
+    axes.scatter(*points.T, c=cluster_colors(labels[shown]), s=60 / np.log10(len(shown) + 10), alpha=0.7, linewidths=0)
     for cluster in range(len(centers)):
         members = points[labels[shown] == cluster]
         if len(members):
-            box = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": palette[cluster], "lw": 1.5}
+            box = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": cluster_color(cluster), "lw": 1.5}
             axes.annotate(str(cluster), np.median(members, axis=0), ha="center", va="center", fontsize=9, bbox=box)
     axes.set(title=f"{len(Z)} rows in the learned metric", xticks=[], yticks=[])
     axes.set_xlabel("the plane in which the cluster centres spread most", fontsize=9)
@@ -85,7 +82,6 @@ def _draw_images(
     Z: FloatMatrix,
     labels: IntVector,
     centers: FloatMatrix,
-    palette: Any,
     image_shape: tuple[int, int],
 ) -> None:
     grid = figure.subplots(len(centers), IMAGES_PER_CLUSTER, squeeze=False)
@@ -108,5 +104,5 @@ def _draw_images(
             ha="right",
             va="center",
             fontsize=9,
-            bbox={"boxstyle": "round,pad=0.25", "fc": "white", "ec": palette[cluster], "lw": 1.5},
+            bbox={"boxstyle": "round,pad=0.25", "fc": "white", "ec": cluster_color(cluster), "lw": 1.5},
         )

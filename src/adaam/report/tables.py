@@ -58,7 +58,7 @@ def accuracy_table(found: Sequence[Summary]) -> Table:
     """Table 1: average and maximum accuracy of every method on every set, the paper's beside ours."""
     datasets = tuple(dict.fromkeys(each.setting.dataset for each in found))
     values = {(_row_of(each), each.setting.dataset): each for each in found}
-    lines = sorted({_row_of(each) for each in found}, key=lambda row: row_order(*row))
+    lines = sorted({_row_of(each) for each in found}, key=lambda row: (*_by_accuracy(row, found), *row_order(*row)))
     columns: list[list[Cell]] = []
     for dataset in datasets:
         for place, quantity in enumerate(("average", "maximum")):
@@ -84,7 +84,7 @@ def scores_table(found: Sequence[Summary]) -> Table:
     """Return a line for each case: what Table 1 has, and spread, NMI and ARI, which the paper lacks."""
     rows: list[tuple[Cell, ...]] = []
     for dataset in dict.fromkeys(each.setting.dataset for each in found):
-        group = [each for each in found if each.setting.dataset == dataset]
+        group = sorted((each for each in found if each.setting.dataset == dataset), key=lambda each: -each.average)
         columns = [
             _numbers(
                 [100 * each.average for each in group], 2, [paper_accuracy(dataset, e.setting.method)[0] for e in group]
@@ -249,6 +249,12 @@ def _bar(cells: Iterable[str]) -> str:
 
 def _row_of(each: Summary) -> tuple[str, str]:
     return each.setting.method, each.setting.preparation
+
+
+def _by_accuracy(row: tuple[str, str], found: Sequence[Summary]) -> tuple[float, float]:
+    """Place of a line: methods run on more data sets first, then those of the better average over them."""
+    own = [each.average for each in found if _row_of(each) == row]
+    return -len(own), -sum(own) / len(own)
 
 
 def _noted(name: str) -> bool:

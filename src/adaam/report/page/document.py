@@ -1,27 +1,25 @@
 """The page put together: a template, its style and scripts, tables, and data that the scripts draw."""
 
-import hashlib
-import json
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from adaam._version import __version__
 from adaam.bench.datasets import title_of
 from adaam.bench.exhibit import Exhibit
 from adaam.files import atomic_file
+from adaam.palette import COLORS
 from adaam.report.charts import Chart, all_charts
 from adaam.report.page.exhibits import payload
 from adaam.report.page.overview import Overview, Standing, overview
 from adaam.report.page.provenance import Session, cases_table, sessions
 from adaam.report.page.tables import html_table
-from adaam.report.summary import Record
+from adaam.report.summary import Record, method_colors
 from adaam.report.tables import all_tables
+from adaam.webpage import plotly_script, policy, script_json, shared_asset
 
 NAME = "report.html"
 NO_EXHIBIT = "No exhibit is stored beside these records. The command adaam reproduce makes them."
@@ -31,7 +29,8 @@ FIGURE_NOTES = {
     "fig2": "Averages over rounds; bars are standard deviations. Dashed: the method's own preparation.",
     "fig3": "Seconds of one fit, without k-means, on the first rows of the data set; the machine is named below.",
 }
-SCRIPTS = ("theme.js", "tables.js", "charts.js", "exhibits.js", "main.js")
+SHARED_SCRIPTS = ("dom.js", "tables.js", "plot.js")
+SCRIPTS = ("charts.js", "exhibits.js", "main.js")
 
 
 def write_page(records: Sequence[Record], exhibits: Sequence[Exhibit], folder: Path) -> Path:
@@ -47,16 +46,6 @@ def write_page(records: Sequence[Record], exhibits: Sequence[Exhibit], folder: P
     with atomic_file(path) as stream:
         stream.write(content.encode())
     return path
-
-
-def plotly_script() -> str:
-    """Return plotly.js as the Python package of that name carries it."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise ImportError("The page needs plotly. Install it with: pip install adaam[page]") from error
-    # A browser turns line ends into its own before it hashes a script.
-    return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) -> str:
@@ -75,15 +64,17 @@ def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) 
     charts = all_charts(records)
     tables = [html_table(table) for table in all_tables(records)]
     # One script a file would need as many promises; the theme must be set before anything is painted.
-    first, later = _asset("theme.js"), "\n".join(_asset(name) for name in SCRIPTS[1:])
+    first = shared_asset("theme.js")
+    later = "\n".join([*map(shared_asset, SHARED_SCRIPTS), *map(_asset, SCRIPTS)])
     return Template(_asset("page.html")).substitute(
         policy=escape(policy((first, charting, later))),
-        style=_asset("page.css"),
+        style=shared_asset("base.css") + _asset("page.css"),
         theme_script=first,
         charting=charting,
         script=later,
         version=escape(__version__),
         what=escape(_what(found)),
+        difference=escape(difference(exhibits)),
         findings="\n".join(f"<li>{escape(sentence)}</li>" for sentence in found.sentences),
         standings="\n".join(map(_standing, found.standings)),
         tables="\n".join(tables) or "<p>No table can be filled yet.</p>",
@@ -92,23 +83,15 @@ def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) 
         panels="\n".join(_panel(each, place) for place, each in enumerate(exhibits)) or f"<p>{NO_EXHIBIT}</p>",
         sessions="\n".join(map(_session, sessions(records))),
         cases=html_table(cases_table(records)),
-        data=script_json({"overview": asdict(found), "charts": [asdict(chart) for chart in charts]}),
+        data=script_json(
+            {
+                "overview": asdict(found),
+                "charts": [asdict(chart) for chart in charts],
+                "palette": COLORS,
+                "methods": method_colors(),
+            }
+        ),
     )
-
-
-def policy(scripts: Sequence[str]) -> str:
-    """Return what the browser may do: run these very scripts, and load nothing from anywhere."""
-    hashes = " ".join(f"'sha256-{b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in scripts)
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def script_json(value: Any) -> str:
-    """Return JSON that cannot end the element it stands in, nor start one."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _asset(name: str) -> str:
@@ -126,14 +109,20 @@ def _what(found: Overview) -> str:
 
 
 def _standing(each: Standing) -> str:
-    ours = "–" if each.ours is None else f"{each.ours.average:.1f}"
-    pairs = [] if each.paper is None else [("AdaAM, the paper", f"{each.paper:.1f}")]
-    pairs += [(score.name, f"{score.average:.1f}") for score in each.today]
-    lines = "".join(f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>" for name, value in pairs)
-    best = f"Best of {each.n_methods} methods." if each.is_won else _ahead(each)
-    mark = ' class="card won"' if each.is_won else ' class="card"'
+    lead = "–" if each.lead is None else f"{each.lead.average:.1f}"
+    name = "" if each.lead is None else each.lead.name
+    scores = [each.ours] if each.ours is not None and each.ours is not each.lead else []
+    scores += [score for score in each.today if score is not each.lead]
+    pairs = [] if each.paper is None else [("AdaAM, the paper", each.paper)]
+    pairs += [(score.name, score.average) for score in scores]
+    if each.published is not None and each.published.name not in dict(pairs):
+        pairs.append((each.published.name, each.published.average))
+    pairs.sort(key=lambda pair: -pair[1])
+    lines = "".join(f"<div><dt>{escape(key)}</dt><dd>{value:.1f}</dd></div>" for key, value in pairs)
+    best = f"Best of {each.n_methods} methods." if each.is_led else _ahead(each)
+    mark = ' class="card won"' if each.is_led else ' class="card"'
     return (
-        f'<li{mark}><h3>{escape(each.title)}</h3><p class="big"><span>{ours}</span><small>% AdaAM</small></p>'
+        f'<li{mark}><h3>{escape(each.title)}</h3><p class="big"><span>{lead}</span><small>% {escape(name)}</small></p>'
         f'<dl>{lines}</dl><p class="best">{best}</p></li>'
     )
 
@@ -142,6 +131,20 @@ def _ahead(each: Standing) -> str:
     if each.n_methods == 1:
         return "No other method was run."
     return f"Best of {each.n_methods} methods: {escape(each.best.name)}, {each.best.average:.1f}."
+
+
+def difference(exhibits: Sequence[Exhibit]) -> str:
+    """Say how the two methods of this library differ, and where the learned metric was taken."""
+    told = (
+        "AdaAM is the paper's method: it learns one metric, and k-means follows. AdaAMClustering also considers the "
+        "rows as they are and clusters along the neighbour graph; it takes a learned metric only where that clearly "
+        "helps."
+    )
+    taken = [title_of(each.about["dataset"]) for each in exhibits if each.about["chosen"]["learned"]]
+    left = [title_of(each.about["dataset"]) for each in exhibits if not each.about["chosen"]["learned"]]
+    parts = [f"taken on {', '.join(taken)}"] if taken else []
+    parts += [f"not taken on {', '.join(left)}"] if left else []
+    return f"{told} Here the learned metric was {' and '.join(parts)}." if parts else told
 
 
 def _figure(chart: Chart) -> str:

@@ -7,8 +7,8 @@ import numpy as np
 from adaam._typing import FloatMatrix, IntMatrix
 from adaam.bench.datasets import title_of
 from adaam.bench.exhibit import Exhibit
-from adaam.report.page.png import columns_of, data_url, diverging_palette, png, sheet, signed_bytes
 from adaam.report.page.provenance import facts_of
+from adaam.webpage import columns_of, data_url, diverging_palette, png, sheet, signed_bytes
 
 N_QUERIES = 5  # rows whose neighbours are shown before any is chosen
 N_CONFUSIONS = 3
@@ -24,12 +24,20 @@ def payload(exhibit: Exhibit) -> dict[str, Any]:
         "title": title_of(about["dataset"]),
         "about": {name: about[name] for name in ("n", "d", "c", "k", "is_image", "seed", "n_starts")},
         "scores": {name: round(100 * about[name], 2) for name in ("acc", "nmi", "ari")},
+        "choice": {name: about["chosen"][name] for name in ("metric", "preparation", "head", "learned")},
+        "chosen_scores": {name: round(100 * about["chosen"][name], 2) for name in ("acc", "nmi", "ari")},
         "facts": [fact for fact in facts_of(about["session"]) if fact[0] in FACTS],
         "rows": exhibit.rows.tolist(),
         "classes": exhibit.classes.tolist(),
         "clusters": exhibit.clusters.tolist(),
         "before": _points(exhibit.before),
         "after": _points(exhibit.after),
+        "chosen": _points(exhibit.chosen),
+        "chosen_clusters": exhibit.chosen_clusters.tolist(),
+        "nearest_chosen": exhibit.nearest_chosen.tolist(),
+        "same_chosen": same_class(exhibit, exhibit.nearest_chosen),
+        "chosen_confusion": exhibit.chosen_confusion.tolist(),
+        "chosen_confusions": confusions(exhibit.chosen_confusion),
         "nearest_before": exhibit.nearest_before.tolist(),
         "nearest_after": exhibit.nearest_after.tolist(),
         "same_before": same_class(exhibit, exhibit.nearest_before),

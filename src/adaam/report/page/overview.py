@@ -10,6 +10,7 @@ from adaam.report.summary import Record, Summary, method_title, paper_accuracy, 
 
 CHOICE = "adaam-clustering"  # what this library would run for them
 TODAY = ("kmeans", "pca", "spectral", "umap", CHOICE)  # what most users would run, and beside it our choice
+OWN = ("adaam", CHOICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +24,37 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One data set: AdaAM here and in the paper, what users run today, and the best of all."""
+    """One data set: the chosen clustering, AdaAM here and in the paper, what users run today, and the best."""
 
     dataset: str
     title: str
+    chosen: Score | None
     ours: Score | None
     paper: float | None
     today: tuple[Score, ...]
+    published: Score | None  # the best of all methods that are neither of ours
     best: Score
     n_methods: int
 
     @property
+    def lead(self) -> Score | None:
+        """What the page leads with: the chosen clustering, or AdaAM where that was not run."""
+        return self.chosen or self.ours
+
+    @property
     def is_won(self) -> bool:
         """Whether AdaAM has the best average, as shown with one digit; alone it has beaten nobody."""
-        if self.ours is None or self.n_methods < 2:
+        return self._is_best(self.ours)
+
+    @property
+    def is_led(self) -> bool:
+        """Whether what the page leads with has the best average."""
+        return self._is_best(self.lead)
+
+    def _is_best(self, score: Score | None) -> bool:
+        if score is None or self.n_methods < 2:
             return False
-        return round(self.ours.average, 1) >= round(self.best.average, 1)
+        return round(score.average, 1) >= round(self.best.average, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +72,10 @@ class Overview:
         ours = [each for each in self.standings if each.ours is not None]
         if not ours:
             return ("AdaAM itself was not run.",)
-        told = [_alone(ours[0])] if len(ours) == 1 else [_counted(ours)]
-        told += _against(ours, method_title(TODAY[0]))
+        told = _led(self.standings)
         told += _chosen(ours)
+        told += [_alone(ours[0])] if len(ours) == 1 else [_counted(ours)]
+        told += _against(ours, method_title(TODAY[0]))
         known = [(each.ours.average, each.paper) for each in ours if each.ours is not None and each.paper is not None]
         if known:
             gaps = [own - paper for own, paper in known]
@@ -88,8 +105,40 @@ def _standing(group: Sequence[Summary]) -> Standing:
         scores[name] = Score(method_title(name), 100 * each.average, 100 * each.spread)
     today = tuple(scores[name] for name in TODAY if name in scores)
     best = max(scores.values(), key=lambda score: score.average)
-    paper = paper_accuracy(dataset, "adaam")[0]
-    return Standing(dataset, title_of(dataset), scores.get("adaam"), paper, today, best, len(scores))
+    others = [score for name, score in scores.items() if name not in OWN]
+    return Standing(
+        dataset,
+        title_of(dataset),
+        scores.get(CHOICE),
+        scores.get("adaam"),
+        paper_accuracy(dataset, "adaam")[0],
+        today,
+        max(others, key=lambda score: score.average, default=None),
+        best,
+        len(scores),
+    )
+
+
+def _led(standings: Sequence[Standing]) -> list[str]:
+    """How the chosen clustering stands among all methods, where it was run beside others."""
+    led = [each for each in standings if each.chosen is not None and each.published is not None]
+    if not led:
+        return []
+    won = [each.title for each in led if each.is_led]
+    name = method_title(CHOICE)
+    if len(led) == 1:
+        (only,) = led
+        told = f"On {only.title}, {name} reaches {only.chosen.average if only.chosen else 0:.1f} %"
+        return [f"{told}, the best of {only.n_methods} methods." if won else f"{told}; {_ahead_of_it(only)}."]
+    told = f"{name} is the best of all methods on {len(won) or 'none'} of the {len(led)} data sets"
+    where = f" ({', '.join(won)})" if won else ""
+    behind = [f"on {each.title} {_ahead_of_it(each)}" for each in led if not each.is_led]
+    return [f"{told}{where}" + (f"; {'; '.join(behind)}." if behind else ".")]
+
+
+def _ahead_of_it(each: Standing) -> str:
+    own = each.chosen.average if each.chosen else 0.0
+    return f"{each.best.name} reaches {each.best.average:.1f} % against {own:.1f} %"
 
 
 def _alone(each: Standing) -> str:

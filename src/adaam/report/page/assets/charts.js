@@ -1,53 +1,15 @@
 "use strict";
-/* Charts: plot data in, plotly's traces out, in the colours of the theme. */
+/* Charts of the records: plot data in, plotly's traces out, in the colours of the theme. */
 const Charts = (() => {
-  // Okabe and Ito's colours, told apart by every kind of colour vision; those that vanish on a ground are shifted.
-  const LIGHT = ["#0072b2", "#d98a00", "#008f68", "#c2589a", "#3aa0dc", "#cc4c00", "#6f6f6f", "#9a8a00"];
-  const DARK = ["#4aa8ea", "#f0a830", "#2fc79a", "#e08fc0", "#9ad6ff", "#ff7a3d", "#b0b0b0", "#f0e442"];
+  const { show, repaint, layout, axis, style, isTouch, escapeHtml } = Plot;
+  const { palette: COLORS, methods: METHODS } = JSON.parse(document.getElementById("data").textContent);
   const SYMBOLS = ["circle", "diamond", "square", "triangle-up", "cross"];
-  // On a touch screen a finger scrolls the page; dragging and its buttons are for a mouse.
-  const isTouch = () => matchMedia("(hover: none)").matches;
-  const CONFIG = {
-    displaylogo: false, responsive: false, showTips: false, displayModeBar: isTouch() ? false : "hover",
-    modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
-  };
-  const drawn = new Map();
 
-  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const palette = () => (Theme.current() === "dark" ? DARK : LIGHT);
-  const color = (place) => palette()[place % palette().length];
-  const symbol = (place) => SYMBOLS[Math.floor(place / LIGHT.length) % SYMBOLS.length];
-  const escapeHtml = (text) => String(text).replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
-
-  function axis(more) {
-    return {
-      gridcolor: style("--line"), linecolor: style("--line"), zerolinecolor: style("--line"), automargin: true,
-      tickfont: { size: 12 }, ...more,
-    };
-  }
-
-  function layout(more) {
-    return {
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", margin: { l: 8, r: 8, t: 28, b: 8 },
-      font: { family: "ui-sans-serif, system-ui, sans-serif", size: 13, color: style("--ink") },
-      hoverlabel: { bgcolor: style("--raised"), bordercolor: style("--line"), font: { color: style("--ink"), size: 13 } },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--muted"), activecolor: style("--ink") },
-      dragmode: isTouch() ? false : "zoom", hovermode: "closest", ...more,
-    };
-  }
-
-  /* Draw into an element, and again whenever the theme or the width changes. */
-  function show(element, figure) {
-    const paint = () => {
-      if (!element.isConnected || element.offsetWidth === 0) return Promise.resolve();
-      const { traces, layout: wanted } = figure(element.clientWidth);
-      return Plotly.react(element, traces, { ...wanted, width: element.clientWidth }, CONFIG);
-    };
-    drawn.set(element, paint);
-    return paint();
-  }
-
-  const repaint = () => drawn.forEach((paint) => paint());
+  const color = (place) => COLORS[Theme.current()][place % COLORS.light.length];
+  const symbol = (place) => SYMBOLS[Math.floor(place / COLORS.light.length) % SYMBOLS.length];
+  // A method has the same colour in every chart; what the library does not list comes after all others.
+  const places = new Map(Object.entries(METHODS));
+  const placeOf = (name) => { if (!places.has(name)) places.set(name, places.size); return places.get(name); };
 
   function panels(chart) {
     return (width) => {
@@ -96,7 +58,7 @@ const Charts = (() => {
           });
         }
         for (const series of panel.series) {
-          const hue = color(groups.indexOf(series.group));
+          const hue = color(placeOf(series.group));
           const shared = {
             x: series.x, y: series.y, xaxis: `x${id}`, yaxis: `y${id}`, name: escapeHtml(series.name),
             legendgroup: series.name, showlegend: !seen.has(series.name),
@@ -111,7 +73,7 @@ const Charts = (() => {
           traces.push({
             ...shared, type: "scatter", mode: "lines+markers",
             line: { color: hue, width: series.group === "AdaAM" ? 3 : 1.6, dash: series.dashed ? "dash" : "solid" },
-            marker: { color: hue, size: 6, symbol: symbol(groups.indexOf(series.group)) },
+            marker: { color: hue, size: 6, symbol: SYMBOLS[groups.indexOf(series.group) % SYMBOLS.length] },
             ...(hasSpread ? { error_y: { array: series.spread, thickness: 1, width: 0, color: hue } } : {}),
             hovertemplate: `${escapeHtml(series.name)}<br>${panel.x_label} %{x:,}: %{y:.4~g}${hasSpread ? " ± %{error_y.array:.2f}" : ""}<extra></extra>`,
           });
@@ -128,19 +90,19 @@ const Charts = (() => {
       const titles = sets.map((each) => escapeHtml(each.title));
       const today = [...new Set(sets.flatMap((each) => each.today.map((score) => score.name)))];
       const marks = [
-        { name: "best of all methods", at: (each) => each.best, color: style("--muted"), symbol: "line-ns-open", size: 22, says: (each) => ` (${each.best.name})` },
+        { name: "best published method", at: (each) => each.published, color: style("--muted"), symbol: "line-ns-open", size: 22, says: (each) => ` (${each.published.name})` },
         ...today.map((name, place) => ({
-          name, at: (each) => each.today.find((score) => score.name === name), color: color(place + 1), symbol: SYMBOLS[(place + 1) % SYMBOLS.length], size: 10,
+          name, at: (each) => each.today.find((score) => score.name === name), color: color(placeOf(name)), symbol: SYMBOLS[(place + 1) % SYMBOLS.length], size: name === "AdaAMClustering" ? 15 : 10,
         })),
-        { name: "AdaAM, the paper", at: (each) => each.paper === null ? null : { average: each.paper }, color: style("--paper"), symbol: "diamond-open", size: 13 },
-        { name: "AdaAM, here", at: (each) => each.ours, color: style("--ours"), symbol: "circle", size: 15 },
+        { name: "AdaAM, the paper", at: (each) => each.paper === null ? null : { average: each.paper }, color: color(placeOf("AdaAM")), symbol: "diamond-open", size: 13 },
+        { name: "AdaAM, here", at: (each) => each.ours, color: color(placeOf("AdaAM")), symbol: "circle", size: 13 },
       ];
       const traces = marks.map((mark) => {
         const shown = sets.map((each) => mark.at(each) || null);
         return {
           type: "scatter", mode: "markers", name: mark.name, y: titles, x: shown.map((score) => score && score.average),
           marker: { color: mark.color, symbol: mark.symbol, size: mark.size, line: { width: mark.symbol.endsWith("open") ? 2.5 : 0, color: mark.color } },
-          text: sets.map((each) => escapeHtml(mark.says ? mark.says(each) : "")),
+          text: sets.map((each) => escapeHtml(mark.says && mark.at(each) ? mark.says(each) : "")),
           hovertemplate: `%{y}: ${escapeHtml(mark.name)}%{text} %{x:.1f} %<extra></extra>`,
         };
       });
@@ -158,9 +120,8 @@ const Charts = (() => {
     };
   }
 
-  function confusion(data) {
+  function confusion(counts) {
     return (width) => {
-      const counts = data.confusion;
       const c = counts.length;
       const names = counts.map((_, place) => String(place));
       const shares = counts.map((row) => { const sum = row.reduce((a, b) => a + b, 0) || 1; return row.map((count) => (100 * count) / sum); });

@@ -3,28 +3,13 @@
 const Exhibits = (() => {
   const tip = document.getElementById("tip");
 
-  const make = (tag, attributes = {}, ...children) => {
-    const element = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) {
-      if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-      else if (value !== null && value !== undefined) element.setAttribute(name, value);
-    }
-    element.append(...children);
-    return element;
-  };
-
-  const loaded = (url) => new Promise((resolve, reject) => {
-    const image = new Image();
-    image.onload = () => resolve(image);
-    image.onerror = () => reject(new Error("a picture of the page could not be read"));
-    image.src = url;
-  });
+  const { make, loaded } = Dom;
 
   class DataSet {
     constructor(panel) {
       this.panel = panel;
       this.data = JSON.parse(panel.querySelector("script.exhibit").textContent);
-      this.view = "after";
+      this.view = "chosen";
       this.colouring = "classes";
       this.highlight = "";
       this.drawing = "patterns";
@@ -44,7 +29,7 @@ const Exhibits = (() => {
       const { data } = this;
       await Charts.show(this.plot, (width) => this.scatter(width));
       if (!this.isBound) this.bind();
-      await Charts.show(this.confusionPlot, Charts.confusion(data));
+      await Charts.show(this.confusionPlot, (width) => Charts.confusion(this.result().confusion)(width));
       if (this.weightsPlot) await Charts.show(this.weightsPlot, Charts.weights(data));
       this.select(this.selected);
     }
@@ -68,10 +53,7 @@ const Exhibits = (() => {
     }
 
     cut(canvas, image, nColumns, place) {
-      const { height, width } = this.data.tile;
-      Object.assign(canvas, { width, height });
-      const [x, y] = [(place % nColumns) * width, Math.floor(place / nColumns) * height];
-      canvas.getContext("2d").drawImage(image, x, y, width, height, 0, 0, width, height);
+      Dom.cut(canvas, image, nColumns, place, this.data.tile);
     }
 
     profile(canvas, place) {
@@ -88,9 +70,17 @@ const Exhibits = (() => {
       }
     }
 
+    /* Clusters go with the space: AdaAM's own in its metric, the chosen ones elsewhere. */
+    result() {
+      const { data } = this;
+      return this.view === "after"
+        ? { name: "AdaAM", clusters: data.clusters, confusion: data.confusion, confusions: data.confusions, nearest: data.nearest_after }
+        : { name: "chosen", clusters: data.chosen_clusters, confusion: data.chosen_confusion, confusions: data.chosen_confusions, nearest: data.nearest_chosen };
+    }
+
     describe(place) {
       const { data } = this;
-      return `row ${data.rows[place]}, class ${data.classes[place]}, cluster ${data.clusters[place]}`;
+      return `row ${data.rows[place]}, class ${data.classes[place]}, cluster ${this.result().clusters[place]}`;
     }
 
     /* A row of buttons, one of them pressed, that sets a field. */
@@ -124,25 +114,33 @@ const Exhibits = (() => {
       this.live = make("p", { class: "sr", "aria-live": "polite" });
       const all = data.rows.length === about.n ? `All ${about.n.toLocaleString("en")} rows` : `${data.rows.length.toLocaleString("en")} of ${about.n.toLocaleString("en")} rows, drawn by chance`;
       return make("div", { class: "wide" },
-        make("h3", {}, `${data.title}: the learned projection`),
-        make("p", { class: "hint" }, `${all}; ${about.d} features, ${about.c} classes, k = ${about.k}. Accuracy of the clusters shown (seed ${about.seed}, best of ${about.n_starts} starts): ${data.scores.acc.toFixed(1)} %, NMI ${data.scores.nmi.toFixed(1)}, ARI ${data.scores.ari.toFixed(1)}. Point at a row, touch it, or use the arrow keys.`),
+        make("h3", {}, `${data.title}: clusters and metric`),
+        make("p", { class: "hint" }, `${all}; ${about.d} features, ${about.c} classes.`),
+        make("p", {}, make("strong", {}, `AdaAMClustering ${data.chosen_scores.acc.toFixed(1)} %`), ` (${this.choice()}), `, make("strong", {}, `AdaAM with k-means ${data.scores.acc.toFixed(1)} %`),
+          ` of the rows in the cluster of their class (seed ${about.seed}). Point at a row, touch it, or use the arrow keys.`),
         make("div", { class: "controls" },
-          this.pick("Space", "view", [["after", "learned metric"], ["before", before]], () => this.redraw()),
+          this.pick("Space", "view", [["chosen", "chosen metric"], ["after", "AdaAM"], ["before", before]], () => { this.redraw(); this.neighbors(); this.confused(); }),
           this.pick("Colour by", "colouring", [["classes", "class"], ["clusters", "cluster"], ["errors", "right or wrong"]], () => this.redraw()),
           make("label", {}, "Highlight ", highlight)),
         make("div", { class: "split" }, this.stage, this.inspector), this.live,
-        make("p", { class: "notes" }, "Learned metric: the plane in which the cluster centres spread most. Raw: the two leading principal components of the rows as they are. Clusters carry the number and colour of the class they are matched to."),
+        make("p", { class: "notes" }, "Chosen metric and AdaAM: the plane in which the means of their own clusters spread most. Raw: the two leading principal components of the rows as they are, with the chosen clusters. Clusters carry the number and colour of the class they are matched to."),
         make("p", { class: "notes" }, `How it was made: ${data.facts.map(([name, value]) => `${name} ${value}`).join("; ")}.`));
+    }
+
+    choice() {
+      const { metric, preparation, head, learned } = this.data.choice;
+      return `${learned ? `a learned metric: ${metric}` : `no learned metric: ${metric}`}, preparation “${preparation}”, ${head}`;
     }
 
     groups() {
       const { data } = this;
+      const { clusters } = this.result();
       if (this.colouring === "errors") {
-        const right = data.classes.map((each, i) => Number(each !== data.clusters[i]));
+        const right = data.classes.map((each, i) => Number(each !== clusters[i]));
         return { of: right, names: ["right", "wrong"], hues: [Charts.style("--right"), Charts.style("--wrong")], symbols: ["circle", "x"] };
       }
       const names = data.confusion.map((_, place) => String(place));
-      return { of: data[this.colouring], names, hues: names.map((_, i) => Charts.color(i)), symbols: names.map((_, i) => Charts.symbol(i)) };
+      return { of: this.colouring === "clusters" ? clusters : data.classes, names, hues: names.map((_, i) => Charts.color(i)), symbols: names.map((_, i) => Charts.symbol(i)) };
     }
 
     scatter(width) {
@@ -151,7 +149,7 @@ const Exhibits = (() => {
       const { of, names, hues, symbols } = this.groups();
       const members = names.map(() => []);
       of.forEach((group, i) => members[group].push(i));
-      const chosen = this.colouring === "clusters" ? data.clusters : data.classes;
+      const chosen = this.colouring === "clusters" ? this.result().clusters : data.classes;
       const isBright = (i) => this.highlight === "" || String(chosen[i]) === this.highlight;
       const size = data.rows.length > 1500 ? 5 : 7;
       const traces = members.map((rows, group) => ({
@@ -193,24 +191,18 @@ const Exhibits = (() => {
     }
 
     showTip(place, event) {
-      const { data } = this;
-      tip.replaceChildren(this.picture(place), `class ${data.classes[place]}`);
-      tip.hidden = false;
-      const room = 16;
-      const box = tip.getBoundingClientRect();
-      const left = event.clientX + room + box.width > innerWidth ? event.clientX - room - box.width : event.clientX + room;
-      tip.style.left = `${Math.max(4, left)}px`;
-      tip.style.top = `${Math.max(4, Math.min(event.clientY + room, innerHeight - box.height - 4))}px`;
+      Dom.showTip(tip, event, this.picture(place), `class ${this.data.classes[place]}`);
     }
 
     select(place) {
       const { data } = this;
       this.selected = place;
-      const isRight = data.classes[place] === data.clusters[place];
+      const { clusters } = this.result();
+      const isRight = data.classes[place] === clusters[place];
       const fact = (name, ...value) => make("div", {}, make("dt", {}, name), make("dd", {}, ...value));
       this.inspector.replaceChildren(this.picture(place, this.describe(place)), make("dl", {},
         fact("row", String(data.rows[place])), fact("class", String(data.classes[place])),
-        fact("cluster", `${data.clusters[place]} `, make("span", { class: isRight ? "right" : "wrong" }, isRight ? "✓ right" : "✕ wrong"))),
+        fact("cluster", `${clusters[place]} `, make("span", { class: isRight ? "right" : "wrong" }, isRight ? "✓ right" : "✕ wrong"))),
         make("button", { type: "button", class: "plain", onclick: () => { this.neighbors(); this.strips.scrollIntoView({ block: "nearest" }); } }, "Show its neighbours"));
       this.placeRing();
     }
@@ -235,28 +227,15 @@ const Exhibits = (() => {
     }
 
     key(event) {
-      const step = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+      const step = Dom.ARROWS[event.key];
       if (event.key === "Enter" && event.target === this.stage) { this.neighbors(); event.preventDefault(); return; }
       if (!step) return;
       event.preventDefault();
       tip.hidden = true;
-      const next = this.towards(step);
+      const next = Dom.towards(this.data[this.view], this.selected, step);
       if (next === null) return;
       this.select(next);
       this.live.textContent = this.describe(next);
-    }
-
-    /* The nearest row within 45 degrees of a direction. */
-    towards([dx, dy]) {
-      const [x, y] = this.data[this.view];
-      let [best, least] = [null, Infinity];
-      for (let i = 0; i < x.length; i += 1) {
-        const along = (x[i] - x[this.selected]) * dx + (y[i] - y[this.selected]) * dy;
-        const aside = Math.abs((x[i] - x[this.selected]) * dy) + Math.abs((y[i] - y[this.selected]) * dx);
-        const far = along + 2 * aside;
-        if (i !== this.selected && along > 0 && aside <= along && far < least) [best, least] = [i, far];
-      }
-      return best;
     }
 
     /* Neighbours before and after */
@@ -265,8 +244,10 @@ const Exhibits = (() => {
       const { data } = this;
       this.strips = make("div", { class: "strips" });
       const among = data.rows.length === data.about.n ? "" : ` among the ${data.rows.length.toLocaleString("en")} rows shown`;
+      const share = (value) => make("strong", {}, `${value.toFixed(1)} %`);
+      const verdict = data.same_after < data.same_before ? " On this set AdaAM's metric brings rows of a class no closer together: learning it did not help here." : "";
       return make("div", { class: "wide" }, make("h3", {}, "Nearest neighbours before and after"),
-        make("p", {}, `Of the ${data.nearest_after[0].length} nearest neighbours of a row${among}, `, make("strong", {}, `${data.same_before.toFixed(1)} %`), " are of its class by Euclidean distance of the raw rows, and ", make("strong", {}, `${data.same_after.toFixed(1)} %`), " by the learned metric."),
+        make("p", {}, `Of the ${data.nearest_after[0].length} nearest neighbours of a row${among}, `, share(data.same_before), " are of its class by Euclidean distance of the raw rows, ", share(data.same_after), " by AdaAM's metric, and ", share(data.same_chosen), ` by the chosen one.${verdict}`),
         make("p", { class: "hint" }, "First line: the row chosen above. Others: rows drawn by chance. Solid underline: same class; dashed with ✕: another class."),
         this.strips);
     }
@@ -279,17 +260,17 @@ const Exhibits = (() => {
           const isSame = data.classes[place] === data.classes[query];
           return tile(place, isSame ? "same" : "other", isSame ? ", same class" : ", another class");
         }));
-      const head = make("div", { class: "strip head" }, make("span", {}, "row"), make("span", {}, "before: raw, nearest first"), make("span", {}, "after: learned metric, nearest first"));
+      const head = make("div", { class: "strip head" }, make("span", {}, "row"), make("span", {}, "before: raw, nearest first"), make("span", {}, `after: ${this.result().name === "AdaAM" ? "AdaAM" : "chosen metric"}, nearest first`));
       const places = [...new Set([this.selected, ...data.queries])];
       this.strips.replaceChildren(head, ...places.map((query) => make("div", { class: "strip" }, tile(query, "query", ""),
-        line(query, data.nearest_before, "before", "before"), line(query, data.nearest_after, "after", "after"))));
+        line(query, data.nearest_before, "before", "before"), line(query, this.result().nearest, "after", "after"))));
     }
 
     /* Components and confusion */
 
     componentsPart() {
       const { data } = this;
-      const part = make("div", {}, make("h3", {}, "What the metric looks at"));
+      const part = make("div", {}, make("h3", {}, "What AdaAM's metric looks at"));
       if (!data.about.is_image) {
         this.weightsPlot = make("div", { class: "plot", role: "img", "aria-label": "Weights of each component" });
         part.append(make("p", { class: "hint" }, "Each component is a weighted sum of features; blue counts against, brown for."), this.weightsPlot);
@@ -318,12 +299,26 @@ const Exhibits = (() => {
     }
 
     confusionPart() {
+      this.confusionTold = make("p", { class: "hint" });
+      this.confusionPlot = make("div", { class: "plot", role: "img" });
+      const part = make("div", {}, make("h3", {}, "Classes and clusters"), this.confusionTold, this.confusionPlot);
+      this.tellConfusion();
+      return part;
+    }
+
+    tellConfusion() {
       const { data } = this;
-      const right = data.confusion.reduce((sum, row, place) => sum + row[place], 0);
-      const words = data.confusions.map(([row, column, count]) => `${count.toLocaleString("en")} of class ${row} in the cluster of ${column}`).join("; ");
-      const told = `${right.toLocaleString("en")} of ${data.about.n.toLocaleString("en")} rows are in the cluster of their class.${words ? ` Largest errors: ${words}.` : ""}`;
-      this.confusionPlot = make("div", { class: "plot", role: "img", "aria-label": `Confusion matrix of ${data.title}. ${told}` });
-      return make("div", {}, make("h3", {}, "Classes and clusters"), make("p", { class: "hint" }, `${told} Colour: share of the class.`), this.confusionPlot);
+      const { name, confusion, confusions } = this.result();
+      const right = confusion.reduce((sum, row, place) => sum + row[place], 0);
+      const words = confusions.map(([row, column, count]) => `${count.toLocaleString("en")} of class ${row} in the cluster of ${column}`).join("; ");
+      const told = `${name === "AdaAM" ? "AdaAM with k-means" : "AdaAMClustering"}: ${right.toLocaleString("en")} of ${data.about.n.toLocaleString("en")} rows are in the cluster of their class.${words ? ` Largest errors: ${words}.` : ""}`;
+      this.confusionTold.textContent = `${told} Colour: share of the class.`;
+      this.confusionPlot.setAttribute("aria-label", `Confusion matrix of ${data.title}. ${told}`);
+    }
+
+    confused() {
+      this.tellConfusion();
+      Charts.show(this.confusionPlot, (width) => Charts.confusion(this.result().confusion)(width));
     }
   }
 

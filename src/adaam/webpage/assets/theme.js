@@ -8,7 +8,8 @@ const Theme = (() => {
   let chosen = null;
   try { chosen = localStorage.getItem("adaam-theme"); } catch { /* nothing is kept */ }
 
-  const current = () => (chosen === "dark" || chosen === "light" ? chosen : system.matches ? "dark" : "light");
+  let isPrinted = false; // paper is light
+  const current = () => (isPrinted ? "light" : chosen === "dark" || chosen === "light" ? chosen : system.matches ? "dark" : "light");
   const apply = () => {
     root.dataset.theme = current();
     listeners.forEach((listener) => listener());
@@ -19,8 +20,9 @@ const Theme = (() => {
     apply();
   };
   system.addEventListener("change", apply);
-  addEventListener("beforeprint", () => { root.dataset.theme = "light"; });
-  addEventListener("afterprint", apply);
+  const print = (isNow) => { isPrinted = isNow; root.classList.toggle("printed", isNow); apply(); };
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
   apply();
   return { current, toggle, onChange: (listener) => listeners.push(listener) };
 })();

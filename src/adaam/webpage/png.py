@@ -9,20 +9,20 @@ import numpy as np
 from adaam._typing import FloatMatrix, IntMatrix
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-GREY, PALETTE = 0, 3
+GREY, RGB, PALETTE = 0, 2, 3
 
 # Vik (Crameri 2018) in small: blue and brown of equal weight, told apart by every kind of colour vision.
 DIVERGING = ((0, 18, 97), (47, 117, 166), (166, 200, 216), (242, 241, 238), (221, 181, 147), (180, 95, 42), (89, 0, 8))
 
 
 def sheet(tiles: IntMatrix, n_columns: int) -> IntMatrix:
-    """Lay tiles of shape (n, height, width) out in rows of `n_columns`; places that are left over are 0."""
-    n, height, width = tiles.shape
+    """Lay tiles of shape (n, height, width[, 3]) out in rows of `n_columns`; places that are left over are 0."""
+    n, height, width, *colors = tiles.shape
     n_rows = -(-n // n_columns)
-    full = np.zeros((n_rows * n_columns, height, width), dtype=np.uint8)
+    full = np.zeros((n_rows * n_columns, *tiles.shape[1:]), dtype=np.uint8)
     full[:n] = tiles
-    laid = full.reshape(n_rows, n_columns, height, width).transpose(0, 2, 1, 3)
-    return laid.reshape(n_rows * height, n_columns * width)
+    laid = full.reshape(n_rows, n_columns, *tiles.shape[1:]).swapaxes(1, 2)
+    return laid.reshape(n_rows * height, n_columns * width, *colors)
 
 
 def columns_of(n_tiles: int, height: int, width: int) -> int:
@@ -35,15 +35,17 @@ def png(picture: IntMatrix, palette: IntMatrix | None = None) -> bytes:
 
     Parameters
     ----------
-    picture : uint8 array of shape (height, width)
-        Grey values, or places in the palette.
+    picture : uint8 array of shape (height, width) or (height, width, 3)
+        Grey values, places in the palette, or red, green and blue.
     palette : uint8 array of shape (256, 3), default=None
         Colours.
     """
-    height, width = picture.shape
-    header = struct.pack(">IIBBBBB", width, height, 8, GREY if palette is None else PALETTE, 0, 0, 0)
+    height, width = picture.shape[:2]
+    kind = RGB if picture.ndim == 3 else GREY if palette is None else PALETTE
+    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    picture = picture.reshape(height, -1)
     # Each line starts with its filter: 2 tells the difference to the line above, which packs well for photographs.
-    above = np.vstack([np.zeros((1, width), dtype=np.uint8), picture[:-1]])
+    above = np.vstack([np.zeros((1, picture.shape[1]), dtype=np.uint8), picture[:-1]])
     lines = np.hstack([np.full((height, 1), 2, dtype=np.uint8), picture - above])
     plain = np.hstack([np.zeros((height, 1), dtype=np.uint8), picture])
     packed = min((zlib.compress(form.tobytes(), 9) for form in (lines, plain)), key=len)

@@ -1,0 +1,172 @@
+"""What sets each cluster apart: effect sizes of features, cluster against the rest."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+from scipy.stats import rankdata
+
+from adaam._typing import FloatMatrix, FloatVector, IntVector
+
+BLOCK_BYTES = 1 << 26  # of centred rows at a time
+# Cohen's words for effect sizes; what is smaller than the first is not worth a name.
+MEDIUM_EFFECT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureEffect:
+    """How one feature sets a cluster apart."""
+
+    name: str
+    effect: float  # Cohen's d
+    mean: float  # in the cluster
+    rest_mean: float  # of all other rows
+    feature: int = 0  # which feature
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterProfiles:
+    """What sets each cluster apart from all other rows, feature by feature.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The features.
+    sizes : ndarray of shape (n_clusters,)
+        Rows of each cluster, or the sum of their weights.
+    means, rest_means : ndarray of shape (n_clusters, n_features)
+        Mean of each feature in the cluster, and in all other rows.
+    effects : ndarray of shape (n_clusters, n_features)
+        Cohen's d: difference of the two means in pooled standard deviations. 0.2 is called small, 0.5 medium, 0.8
+        large. Infinite where a feature is constant in the cluster and, at another value, in the rest; 0 where there is
+        no rest.
+    """
+
+    names: tuple[str, ...]
+    sizes: IntVector
+    means: FloatMatrix
+    rest_means: FloatMatrix
+    effects: FloatMatrix
+
+    def top(self, cluster: int, n: int = 10) -> list[FeatureEffect]:
+        """Return the n features that set a cluster apart most, the largest effect first."""
+        order = np.argsort(-np.abs(self.effects[cluster]), kind="stable")[:n]
+        return [
+            FeatureEffect(
+                self.names[j],
+                float(self.effects[cluster, j]),
+                float(self.means[cluster, j]),
+                float(self.rest_means[cluster, j]),
+                int(j),
+            )
+            for j in order
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(line for cluster in range(len(self.sizes)) for line in self._lines(cluster))
+
+    def _lines(self, cluster: int) -> list[str]:
+        top = self.top(cluster, 5)
+        width = max((len(each.name) for each in top), default=0)
+        size = self.sizes[cluster]
+        return [
+            f"cluster {cluster}: {size:,g} {'row' if size == 1 else 'rows'}",
+            *(
+                f"  {each.name.ljust(width)}  d = {each.effect:+6.2f}   "
+                f"mean {each.mean:.4g}, elsewhere {each.rest_mean:.4g}"
+                for each in top
+            ),
+        ]
+
+
+def cluster_profiles(
+    X: Any, labels: Any, n_clusters: int, names: Sequence[str] | None = None, sample_weight: Any = None
+) -> ClusterProfiles:
+    """Compare each cluster with all other rows, feature by feature.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows.
+    labels : array-like of shape (n_samples,)
+        Cluster of each row, from 0; rows of label -1 belong to no cluster, but to the rest of each.
+    n_clusters : int
+        Number of clusters; some may be empty.
+    names : sequence of str, default=None
+        Names of the features; None means x0, x1, ...
+    sample_weight : array-like of shape (n_samples,), default=None
+        A row of weight w counts as w equal rows.
+
+    Returns
+    -------
+    ClusterProfiles
+        Sizes, means and effect sizes.
+    """
+    labels = np.asarray(labels)
+    X = csr_array(X) if issparse(X) else np.asarray(X)
+    n_rows, d = X.shape
+    weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    n = float(weights.sum())
+    counted = np.bincount(np.where(labels >= 0, labels, n_clusters), weights, minlength=n_clusters + 1)[:n_clusters]
+    sizes = counted.astype(np.int64) if sample_weight is None else counted
+    # Around the mean of all rows, squares do not drown in it; sparse rows would not stay sparse.
+    center = np.zeros(d) if issparse(X) else X.mean(axis=0, dtype=np.float64)
+    sums, squares = np.zeros((n_clusters + 1, d)), np.zeros((n_clusters + 1, d))
+    step = n_rows if issparse(X) else max(1, BLOCK_BYTES // (8 * d))
+    for start in range(0, n_rows, step):
+        part = slice(start, start + step)
+        members = _members(labels[part], weights[part], n_clusters)
+        block = X[part] - center if not issparse(X) else X
+        sums += _dense(members @ block)
+        squares += _dense(members @ (block.multiply(block) if issparse(block) else block * block))
+    total, total_squares = sums.sum(axis=0), squares.sum(axis=0)
+    sums, squares = sums[:n_clusters], squares[:n_clusters]
+    inside, outside = counted[:, None], n - counted[:, None]
+    means = sums / np.where(inside > 0, inside, 1.0)
+    rest_means = (total - sums) / np.where(outside > 0, outside, 1.0)
+    within = squares - inside * means**2 + (total_squares - squares) - outside * rest_means**2
+    # Sums of squares below their own rounding, or below that of the values, are none.
+    eps = np.finfo(np.float64).eps
+    floor = 8 * eps * total_squares + n * (8 * eps * np.abs(center)) ** 2
+    pooled = np.sqrt(np.where(within > floor, within, 0.0) / max(n - 2, 1))
+    return ClusterProfiles(
+        tuple(f"x{j}" for j in range(d)) if names is None else tuple(str(name) for name in names),
+        sizes,
+        means + center,
+        rest_means + center,
+        np.where((inside > 0) & (outside > 0), _ratio(means - rest_means, pooled, np.sqrt(floor / n)), 0.0),
+    )
+
+
+def superiority(values: FloatVector, members: Any) -> float:
+    """Chance that a row of a cluster has a larger value than a row outside, ties counted half: the area under ROC."""
+    members = np.asarray(members, dtype=bool)
+    inside, outside = int(members.sum()), int((~members).sum())
+    if inside == 0 or outside == 0:
+        return 0.5
+    ranks = rankdata(values)[members].sum()
+    return float((ranks - inside * (inside + 1) / 2) / (inside * outside))
+
+
+def in_words(effects: Sequence[FeatureEffect], n: int = 2) -> str:
+    """Describe a cluster by its largest effects, as in "high flavanoids, low hue"; empty where none is medium."""
+    told = [each for each in effects if abs(each.effect) >= MEDIUM_EFFECT][:n]
+    return ", ".join(f"{'high' if each.effect > 0 else 'low'} {each.name}" for each in told)
+
+
+def _ratio(difference: FloatMatrix, pooled: FloatMatrix, rounding: FloatVector) -> FloatMatrix:
+    """Differences in standard deviations; without any deviation, a difference is infinite or none."""
+    sure = np.where(np.abs(difference) > rounding, np.copysign(np.inf, difference), 0.0)
+    return np.where(pooled > 0, difference / np.where(pooled > 0, pooled, 1.0), sure)
+
+
+def _members(labels: IntVector, weights: FloatVector, n_clusters: int) -> csr_array:
+    """Weights of rows by cluster, of shape (n_clusters + 1, n): rows of label -1 come last."""
+    places = np.where(labels >= 0, labels, n_clusters)
+    return csr_array((weights, (places, np.arange(len(labels)))), shape=(n_clusters + 1, len(labels)))
+
+
+def _dense(matrix: Any) -> FloatMatrix:
+    return np.asarray(matrix.toarray() if issparse(matrix) else matrix, dtype=np.float64)

@@ -1,0 +1,278 @@
+"use strict";
+/* The map: colours, highlights, selection by lasso, the row under the pointer and the row that is kept. */
+const Atlas = (() => {
+  const { make } = Dom;
+  const { raw } = Data;
+  const tip = document.getElementById("tip");
+  const plot = document.getElementById("map-plot");
+  const stage = document.getElementById("stage");
+  const ring = document.getElementById("ring");
+  const inspector = document.getElementById("inspector");
+  const chosenRows = document.getElementById("selection");
+  const DIM = 0.07;
+  const state = { space: "neighbours", coloring: "cluster", highlight: null, selected: null, row: null, drag: Plot.isTouch() ? "scroll" : "lasso" };
+  let pointer = "mouse";
+
+  /* Colourings: each says how a row is coloured, and by groups or by a scale. */
+  function coloring() {
+    const [kind, k] = state.coloring.split(":");
+    if (kind === "layer") {
+      const { colors } = Data.layers[k];
+      return { of: (place) => Data.layerLabel(k, place), color: (group) => Data.color(group < 0 ? -1 : colors[group]) };
+    }
+    if (kind === "strength") return { scale: Data.strength, range: [0, 1], title: "strength" };
+    if (kind === "outlier") return { scale: Data.outlierScore, range: [0, 1], title: "outlier score" };
+    if (kind === "column") {
+      const column = raw.columns[k];
+      if (column.number) return { scale: (place) => column.values[place], range: middle(column.values), title: column.name };
+      const names = [...new Set(column.values)].sort();
+      const place = new Map(names.map((name, i) => [name, i]));
+      return { of: (row) => place.get(column.values[row]), color: (group) => Data.color(names[group] === null ? -1 : group), names };
+    }
+    return { of: Data.label, color: Data.color };
+  }
+
+  /* Range of a column without its most extreme hundredth on either side, which would take all colours. */
+  function middle(values) {
+    const sorted = values.filter((value) => value !== null).sort((a, b) => a - b);
+    if (!sorted.length) return [0, 1];
+    const [low, high] = [sorted[Math.floor(0.01 * sorted.length)], sorted[Math.ceil(0.99 * sorted.length) - 1]];
+    return low < high ? [low, high] : [low - 0.5, high + 0.5];
+  }
+
+  const isLit = (place) => state.highlight === null || state.highlight.has(place);
+  const median = (values) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
+
+  function figure(width) {
+    const [x, y] = raw.spaces[state.space];
+    const by = coloring();
+    const n = Data.every.length;
+    const size = n > 3000 ? 4.5 : n > 1000 ? 5.5 : 7;
+    const marker = { size, opacity: Data.every.map((place) => (isLit(place) ? (by.scale ? 0.85 : 0.75) : DIM)), line: { width: 0 } };
+    if (by.scale) {
+      Object.assign(marker, {
+        color: Data.every.map((place) => by.scale(place)), cmin: by.range[0], cmax: by.range[1], colorscale: "Viridis", showscale: true,
+        colorbar: { thickness: 10, len: 0.6, x: 1, xanchor: "right", xpad: 6, title: { text: Plot.escapeHtml(by.title), side: "top" }, tickfont: { size: 11 }, outlinewidth: 0 },
+      });
+    } else marker.color = Data.every.map((place) => by.color(by.of(place)));
+    // Selected rows in front of the others: SVG draws in order.
+    const trace = {
+      type: "scatter", mode: "markers", x, y, customdata: Data.every, hoverinfo: "none", marker,
+      selectedpoints: state.selected === null ? null : [...state.selected], selected: { marker: { opacity: 0.95 } }, unselected: { marker: { opacity: DIM } },
+    };
+    const range = (values) => { let [low, high] = [Infinity, -Infinity]; for (const value of values) { low = Math.min(low, value); high = Math.max(high, value); } const room = (high - low || 1) * 0.04; return [low - room, high + room]; };
+    const quiet = { showticklabels: false, ticks: "", zeroline: false, showgrid: false, showline: false };
+    return {
+      traces: [trace],
+      layout: Plot.layout({
+        height: Math.max(340, Math.min(width * 0.8, 620)), margin: { l: 4, r: 4, t: 4, b: 4 }, showlegend: false, annotations: names(by, x, y), hoverdistance: 12,
+        xaxis: Plot.axis({ ...quiet, range: range(x) }), yaxis: Plot.axis({ ...quiet, range: range(y) }), uirevision: state.space,
+        dragmode: state.drag === "scroll" ? false : state.drag,
+        newselection: { line: { color: Plot.style("--ink"), width: 1.5, dash: "dot" } },
+      }),
+    };
+  }
+
+  /* The name of each group stands at the median of its rows. */
+  function names(by, x, y) {
+    if (by.scale) return [];
+    const groups = new Map();
+    for (const place of Data.every) {
+      if (!isLit(place)) continue;
+      const group = by.of(place);
+      if (group === undefined || group < 0) continue;
+      if (!groups.has(group)) groups.set(group, []);
+      groups.get(group).push(place);
+    }
+    if (groups.size > 150) return [];
+    return [...groups].map(([group, places]) => ({
+      x: median(places.map((place) => x[place])), y: median(places.map((place) => y[place])), text: `<b>${Plot.escapeHtml(by.names ? (by.names[group] ?? "–") : group)}</b>`, showarrow: false,
+      bgcolor: Plot.style("--panel"), bordercolor: by.color(group), borderwidth: 1.5, borderpad: 2, font: { size: groups.size > 40 ? 10 : 11, color: Plot.style("--ink") }, opacity: 0.9, captureevents: false,
+    }));
+  }
+
+  const draw = () => Plot.show(plot, figure, { displayModeBar: false, doubleClick: "reset", scrollZoom: false }).then(placeRing);
+
+  /* A row of buttons, one of them pressed. */
+  function pick(legend, field, choices) {
+    return make("fieldset", { class: "switch" }, make("legend", {}, legend), ...choices.map(([value, words]) => make("button", {
+      type: "button", "data-value": value, "aria-pressed": String(state[field] === value),
+      onclick: (event) => {
+        state[field] = value;
+        for (const each of event.currentTarget.parentElement.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === event.currentTarget));
+        draw();
+      },
+    }, words)));
+  }
+
+  function controls() {
+    const option = (value, words) => make("option", { value }, words);
+    const group = (label, options) => (options.length ? [make("optgroup", { label }, ...options)] : []);
+    const select = make("select", { id: "coloring", onchange: (event) => { color(event.target.value); } },
+      option("cluster", "cluster"), option("strength", "strength"), option("outlier", "outlier score"),
+      ...group("layers", Data.layers.map((layer, k) => option(`layer:${k}`, `layer ${k + 1}: ${layer.n} cluster${layer.n === 1 ? "" : "s"}`))),
+      ...group("columns", raw.columns.map((column, k) => option(`column:${k}`, column.name))));
+    document.getElementById("map-controls").append(
+      make("label", {}, "Colour by ", select),
+      pick("Layout", "space", [["neighbours", "neighbours"], ["plane", "plane"]]),
+      pick("Drag to", "drag", [["lasso", "select"], ["zoom", "zoom"], ["pan", "move"], ...(Plot.isTouch() ? [["scroll", "scroll page"]] : [])]),
+      make("span", { class: "switch" },
+        make("button", { type: "button", "aria-label": "Zoom in", onclick: () => zoom(0.7) }, "+"),
+        make("button", { type: "button", "aria-label": "Zoom out", onclick: () => zoom(1 / 0.7) }, "−"),
+        make("button", { type: "button", id: "reset", onclick: reset }, "reset view")));
+    legend();
+  }
+
+  function zoom(factor) {
+    const change = {};
+    for (const name of ["xaxis", "yaxis"]) {
+      const [low, high] = plot.layout[name].range;
+      const [center, half] = [(low + high) / 2, ((high - low) / 2) * factor];
+      Object.assign(change, { [`${name}.range`]: [center - half, center + half] });
+    }
+    Plotly.relayout(plot, change);
+  }
+
+  function reset() {
+    const { layout } = figure(plot.clientWidth);
+    highlight(null);
+    clear();
+    Plotly.relayout(plot, { "xaxis.range": layout.xaxis.range, "yaxis.range": layout.yaxis.range });
+  }
+
+  function color(value) {
+    state.coloring = value;
+    document.getElementById("coloring").value = value;
+    if (value.split(":")[0] === "layer" || value === "cluster") state.highlight = null;
+    legend();
+    draw();
+  }
+
+  /* What the colours stand for; a click highlights one, another click all. */
+  function legend() {
+    const by = coloring();
+    const list = document.getElementById("legend");
+    list.hidden = Boolean(by.scale);
+    if (by.scale) return list.replaceChildren();
+    const sizes = new Map();
+    for (const place of Data.every) sizes.set(by.of(place), (sizes.get(by.of(place)) ?? 0) + 1);
+    const groups = [...sizes.keys()].sort((a, b) => (a < 0) - (b < 0) || a - b);
+    const name = (group) => (by.names ? by.names[group] ?? "missing" : group < 0 ? "none" : String(group));
+    return list.replaceChildren(...groups.slice(0, 160).map((group) => make("li", {}, make("button", {
+      type: "button", class: "chip", "data-group": group, "aria-pressed": "false",
+      onclick: (event) => { const isOn = event.currentTarget.getAttribute("aria-pressed") === "true"; mark(isOn ? null : group); draw(); },
+    }, make("i", { class: "swatch", style: `background:${by.color(group)}` }), name(group)))));
+  }
+
+  function mark(group) {
+    const by = coloring();
+    state.highlight = group === null || by.scale ? null : new Set(Data.every.filter((place) => by.of(place) === group));
+    for (const each of document.querySelectorAll("#legend button")) each.setAttribute("aria-pressed", String(group !== null && Number(each.dataset.group) === group));
+  }
+
+  /* Highlight a cluster, or none; from cards and layers too. */
+  function highlight(group, by = null) {
+    if (by !== null && state.coloring !== by) { state.coloring = by; document.getElementById("coloring").value = by; legend(); }
+    mark(group);
+    return draw();
+  }
+
+  /* Selection */
+
+  function select(places) {
+    state.selected = new Set(places);
+    const counts = new Map();
+    for (const place of places) counts.set(Data.label(place), (counts.get(Data.label(place)) ?? 0) + 1);
+    const lines = [...counts].sort((a, b) => b[1] - a[1]);
+    chosenRows.replaceChildren(
+      make("h3", {}, `${places.length.toLocaleString("en")} row${places.length === 1 ? "" : "s"} selected`),
+      make("ul", { class: "shares" }, ...lines.slice(0, 8).map(([label, count]) => make("li", {}, make("i", { class: "swatch", style: `background:${Data.color(label)}` }), Data.labelName(label), make("b", {}, count.toLocaleString("en"))))),
+      ...(lines.length > 8 ? [make("p", {}, `and ${lines.length - 8} more clusters`)] : []),
+      make("p", { class: "actions" },
+        make("button", { type: "button", class: "plain", id: "list-selected", onclick: () => Table.list({ places: state.selected }) }, "List them"),
+        make("button", { type: "button", class: "plain", id: "download-selected", onclick: () => Data.download(Data.csvOf([...state.selected]), Data.fileName("selected")) }, "Download"),
+        make("button", { type: "button", class: "plain", id: "clear-selected", onclick: () => { clear(); draw(); } }, "Clear")));
+  }
+
+  function clear() {
+    state.selected = null;
+    chosenRows.replaceChildren();
+    if (plot.layout?.selections?.length) Plotly.relayout(plot, { selections: [] });
+  }
+
+  /* The row that is kept */
+
+  function content(place, isTip) {
+    const parts = [];
+    if (Pictures.has) parts.push(Pictures.canvas(place, isTip ? null : Data.rowName(place)));
+    if (raw.texts) parts.push(make("p", { class: "quote" }, isTip && raw.texts[place].length > 240 ? `${raw.texts[place].slice(0, 240)} …` : raw.texts[place]));
+    return parts;
+  }
+
+  const fact = (name, ...value) => make("div", {}, make("dt", {}, name), make("dd", {}, ...value));
+
+  function choose(place) {
+    state.row = place;
+    const label = Data.label(place);
+    inspector.replaceChildren(make("h3", {}, Data.rowName(place)), ...content(place, false), make("dl", {},
+      fact("cluster", make("i", { class: "swatch", style: `background:${Data.color(label)}` }), " ", label < 0 ? "none" : make("a", { href: `#cluster-${label}` }, String(label))),
+      fact("strength", Data.strength(place).toFixed(2)), fact("outlier score", Data.outlierScore(place).toFixed(2)),
+      ...Data.layers.map((_, k) => fact(`layer ${k + 1}`, String(Data.layerLabel(k, place)))),
+      ...raw.columns.slice(0, 12).map((column) => fact(column.name, Data.number(column.values[place])))));
+    inspector.dataset.place = place;
+    placeRing();
+  }
+
+  function placeRing() {
+    const area = plot.querySelector(".nsewdrag");
+    if (!area || state.row === null) { ring.hidden = true; return; }
+    const [x, y] = raw.spaces[state.space].map((axis) => axis[state.row]);
+    const { xaxis, yaxis } = plot.layout;
+    const [box, home] = [area.getBoundingClientRect(), stage.getBoundingClientRect()];
+    const across = (x - xaxis.range[0]) / (xaxis.range[1] - xaxis.range[0]);
+    const up = (y - yaxis.range[0]) / (yaxis.range[1] - yaxis.range[0]);
+    ring.hidden = across < 0 || across > 1 || up < 0 || up > 1;
+    Object.assign(ring.style, { left: `${box.left - home.left - stage.clientLeft + across * box.width}px`, top: `${box.top - home.top - stage.clientTop + (1 - up) * box.height}px` });
+  }
+
+  function key(event) {
+    const step = Dom.ARROWS[event.key];
+    if (!step || event.target !== stage) return;
+    event.preventDefault();
+    tip.hidden = true;
+    const next = state.row === null ? 0 : Dom.towards(raw.spaces[state.space], state.row, step);
+    if (next === null) return;
+    choose(next);
+    document.getElementById("live").textContent = Data.describe(next);
+  }
+
+  async function start() {
+    controls();
+    await draw();
+    plot.on("plotly_hover", ({ points, event }) => {
+      const place = points[0].customdata;
+      if (pointer === "touch" || !event) return;
+      const label = Data.label(place);
+      const values = Pictures.has || raw.texts ? [] : raw.columns.slice(0, 4).map((column) => make("div", {}, `${column.name} ${Data.number(column.values[place])}`));
+      Dom.showTip(tip, event, ...content(place, true), make("div", { class: "who" }, make("i", { class: "swatch", style: `background:${Data.color(label)}` }), ` ${Data.rowName(place)} · ${Data.labelName(label)}`), ...values);
+    });
+    plot.on("plotly_unhover", () => { tip.hidden = true; });
+    plot.on("plotly_click", ({ points }) => choose(points[0].customdata));
+    plot.on("plotly_selected", (event) => { if (event?.points?.length) { select(event.points.map((point) => point.customdata)); draw(); } });
+    plot.on("plotly_deselect", () => { clear(); draw(); });
+    plot.on("plotly_relayout", placeRing);
+    stage.addEventListener("pointermove", (event) => { pointer = event.pointerType; });
+    stage.addEventListener("mouseleave", () => { tip.hidden = true; });
+    stage.addEventListener("keydown", key);
+    choose(Data.placeOf.get(Number(document.querySelector("[data-row]")?.dataset.row)) ?? 0);
+  }
+
+  /* After the theme changed: what carries colours outside the plot. */
+  function recolor() {
+    legend();
+    if (state.highlight !== null) highlight(null);
+    if (state.selected !== null) select([...state.selected]);
+    if (state.row !== null) choose(state.row);
+  }
+  return { start, choose, highlight, recolor };
+})();

@@ -1,0 +1,142 @@
+"""Cards of clusters: what sets each apart, its most typical and most doubtful rows, the clusters next to it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from adaam._typing import FloatMatrix, FloatVector, IntVector
+from adaam.cluster_profile import ClusterProfiles, in_words, superiority
+from adaam.cluster_report.data import Borderline, CardEffect, ClusterCard
+from adaam.cluster_report.pictures import cluster_pictures
+from adaam.cluster_words import WordEffect
+
+N_EFFECTS = 6
+SMALL_EFFECT = 0.2  # what is smaller is not told, by Cohen's convention
+N_NEIGHBORS = 3
+N_EXAMPLES = {"pictures": 6, "lines": 4}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clustering:
+    """What the model knows of each row."""
+
+    labels: IntVector
+    strengths: FloatVector
+    outlier_scores: FloatVector
+    memberships: csr_array
+    n_clusters: int
+
+
+def cluster_cards(
+    known: Clustering,
+    shown: IntVector,
+    Z: FloatMatrix,
+    profiles: ClusterProfiles | None,
+    values: Any,
+    words: list[list[WordEffect]] | None,
+    categories: list[tuple[tuple[str, WordEffect], ...]],
+    pictures: Any,
+    firmness: FloatVector | None,
+) -> tuple[ClusterCard, ...]:
+    """Return the card of each cluster; rows are told by their numbers, and `Z` are the rows shown in the metric."""
+    labels = known.labels[shown]
+    centers = _means(Z, labels, known.n_clusters)
+    drawn = None if pictures is None else cluster_pictures(pictures, labels, known.n_clusters)
+    n_examples = N_EXAMPLES["lines" if pictures is None else "pictures"]
+    near = _neighbors(known, centers)
+    weakest = weakest_rows(known)
+    cards = []
+    for cluster in range(known.n_clusters):
+        members = known.labels == cluster
+        effects = () if profiles is None else _effects(profiles, cluster, values, members)
+        told = () if words is None else tuple(words[cluster])
+        exemplars = _exemplars(known, shown, Z, centers[cluster], cluster, n_examples)
+        cards.append(
+            ClusterCard(
+                label=cluster,
+                size=int(members.sum()),
+                strength=float(known.strengths[members].mean()) if members.any() else 0.0,
+                firmness=None if firmness is None else float(firmness[cluster]),
+                summary=", ".join(word.word for word in told[:4])
+                or ("" if profiles is None else in_words(profiles.top(cluster))),
+                effects=effects,
+                words=told,
+                categories=categories[cluster],
+                exemplars=exemplars,
+                borderline=_borderline(known, weakest[cluster], exemplars, n_examples),
+                neighbors=near[cluster],
+                pictures=None if drawn is None else drawn[cluster],
+            )
+        )
+    return tuple(cards)
+
+
+def _means(Z: FloatMatrix, labels: IntVector, n_clusters: int) -> FloatMatrix:
+    """Mean of each cluster; the mean of all rows where it has none left, as all may be noise."""
+    found = (Z[labels == cluster] for cluster in range(n_clusters))
+    return np.array([(rows if len(rows) else Z).mean(axis=0) for rows in found])
+
+
+def _effects(profiles: ClusterProfiles, cluster: int, values: Any, members: Any) -> tuple[CardEffect, ...]:
+    found = []
+    for each in profiles.top(cluster, N_EFFECTS):
+        if abs(each.effect) < SMALL_EFFECT:
+            break  # those that follow are smaller still
+        above = superiority(dense_column(values, each.feature), members)
+        found.append(CardEffect(each.name, each.effect, above, each.mean, each.rest_mean))
+    return tuple(found)
+
+
+def dense_column(values: Any, j: int) -> FloatVector:
+    """One feature of all rows."""
+    column = values[:, [j]]
+    return np.asarray(column.toarray() if issparse(column) else column, dtype=np.float64).ravel()
+
+
+def _exemplars(
+    known: Clustering, shown: IntVector, Z: FloatMatrix, center: FloatVector, cluster: int, n: int
+) -> tuple[int, ...]:
+    """Rows shown that belong to the cluster most firmly; of equals, those nearest to its mean."""
+    places = np.flatnonzero(known.labels[shown] == cluster)
+    away = np.linalg.norm(Z[places] - center, axis=1)
+    order = np.lexsort((away, -np.round(known.strengths[shown[places]], 3)))
+    return tuple(int(row) for row in shown[places[order[:n]]])
+
+
+def _borderline(known: Clustering, weakest: IntVector, exemplars: tuple[int, ...], n: int) -> tuple[Borderline, ...]:
+    found = []
+    for row in weakest:
+        if int(row) in exemplars or known.strengths[row] >= 1.0:
+            continue
+        others = known.memberships[[row]].toarray().ravel()
+        others[known.labels[row]] = 0.0
+        other = int(others.argmax()) if others.max() > 0 else None
+        found.append(Borderline(int(row), float(known.strengths[row]), other))
+    return tuple(found[:n])
+
+
+def _neighbors(known: Clustering, centers: FloatMatrix) -> list[tuple[tuple[int, float], ...]]:
+    """For each cluster, those it shares most membership with; then those of nearest mean."""
+    c = known.n_clusters
+    inside = known.labels >= 0
+    members = csr_array((np.ones(inside.sum()), (known.labels[inside], np.flatnonzero(inside))), shape=(c, len(inside)))
+    shared = (members @ known.memberships).toarray()
+    sizes = np.bincount(known.labels[inside], minlength=c)
+    overlap = (shared + shared.T) / np.maximum(sizes[:, None] + sizes[None], 1)
+    away = np.linalg.norm(centers[:, None] - centers[None], axis=2)
+    found = []
+    for cluster in range(c):
+        others = np.delete(np.arange(c), cluster)
+        order = others[np.lexsort((away[cluster, others], -np.round(overlap[cluster, others], 4)))]
+        found.append(tuple((int(each), float(overlap[cluster, each])) for each in order[:N_NEIGHBORS]))
+    return found
+
+
+def weakest_rows(known: Clustering) -> list[IntVector]:
+    """Rows of each cluster that belong to it least."""
+    n = max(N_EXAMPLES.values())
+    order = np.argsort(known.strengths, kind="stable")
+    of = known.labels[order]
+    return [order[of == cluster][:n] for cluster in range(known.n_clusters)]

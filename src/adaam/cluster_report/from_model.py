@@ -1,0 +1,271 @@
+"""What a report shows of a fitted clusterer and the rows it was fitted to."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array, issparse
+from sklearn.utils.validation import check_is_fitted
+
+from adaam._typing import FloatVector, IntVector
+from adaam.cluster_profile import ClusterProfiles, cluster_profiles
+from adaam.cluster_report.cards import Clustering, cluster_cards, dense_column, weakest_rows
+from adaam.cluster_report.data import Choice, CountCurve, ReportColumn, ReportData, ReportLayer
+from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
+from adaam.cluster_report.pictures import image_bytes, images_that_fit
+from adaam.cluster_words import WordEffect, cluster_categories, cluster_words
+from adaam.selection import ClusterCount, Selection, Trial
+
+MAX_SHOWN = 6000  # points that stay smooth as SVG
+MAX_COLUMNS = 12
+N_WORDS = 10
+N_CATEGORIES = 4
+MAX_CATEGORIES = 200
+N_OUTLIERS = 12
+
+
+def report_data(
+    model: Any,
+    X: Any,
+    *,
+    names: Sequence[str] | None = None,
+    images: Any = None,
+    texts: Sequence[str] | None = None,
+    ids: Sequence[Any] | None = None,
+    columns: Mapping[str, Any] | None = None,
+    title: str = "Clusters",
+) -> ReportData:
+    """Gather what the page of a clustering shows.
+
+    Parameters
+    ----------
+    model : AdaAMClustering
+        A fitted clusterer.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        The rows it was fitted to.
+    names : sequence of str, default=None
+        Names of the features; None means those of X or of the model, or x0, x1, ...
+    images : array-like of shape (n_samples, height, width[, 3]) or (height, width), default=None
+        A picture for each row; two numbers mean that the features of X are its pixels.
+    texts : sequence of str, default=None
+        A text for each row.
+    ids : sequence, default=None
+        What rows are called; None means their numbers.
+    columns : mapping of str to array-like of shape (n_samples,), default=None
+        Further columns to colour by and to list, of numbers or words. The features that tell clusters apart best follow
+        them, up to twelve in all.
+    title : str, default="Clusters"
+        What the page is about, such as the name of the file.
+
+    Returns
+    -------
+    ReportData
+        A plain value. Of more than 6,000 rows some are drawn at random for map and table; sizes, effects and labels
+        are those of all.
+    """
+    check_is_fitted(model)
+    known = _clustering(model)
+    names = _checked_names(model, X, names)
+    n = len(known.labels)
+    _check_lengths(n, [("X", X), ("texts", texts), ("ids", ids), *(columns or {}).items()])
+    given = list(columns or {})
+    rng = np.random.default_rng(0)
+    fit = images_that_fit(images, n, np.shape(X)[1])
+    shown = _shown(known, min(MAX_SHOWN, fit), rng)
+    Z = np.asarray(model.transform(_rows_of(X, shown)))
+    plane = discriminant_plane(Z, known.labels[shown])
+    pictures = None if images is None else image_bytes(images, X, shown)
+    # Names make features worth telling; pixels and coordinates of an embedding are not.
+    told = names is not None or (images is None and texts is None)
+    values = csr_array(X) if issparse(X) else np.asarray(X)
+    profiles = cluster_profiles(values, known.labels, known.n_clusters, names) if told else None
+    words = None if texts is None else cluster_words(list(texts), known.labels, known.n_clusters, N_WORDS)
+    layers = tuple(_layer(each, known) for each in getattr(model, "cluster_layers_", ()))
+    further = {name: _values((columns or {})[name]) for name in given[:MAX_COLUMNS]}
+    categories = _categories(further, known)
+    cards = cluster_cards(
+        known, shown, Z, profiles, values, words, categories, pictures, _firmness(layers, known.labels)
+    )
+    features = [] if profiles is None else _telling(profiles, MAX_COLUMNS - len(given))
+    return ReportData(
+        title=str(title),
+        n_features=int(np.shape(X)[1]),
+        labels=known.labels,
+        strengths=known.strengths,
+        outlier_scores=known.outlier_scores,
+        shown=shown,
+        neighbor_map=neighbor_map(Z, known.labels[shown], plane, rng),
+        plane=plane,
+        cards=cards,
+        choice=_choice(model.selection_),
+        ids=None if ids is None else tuple(str(each) for each in ids),
+        columns=(
+            *(ReportColumn(str(name), tuple(found[row] for row in shown)) for name, found in further.items()),
+            *(_feature(profiles.names[j], values, j, shown) for j in features if profiles is not None),
+        ),
+        texts=None if texts is None else tuple(str(texts[row]) for row in shown),
+        images=pictures,
+        layers=layers,
+        tree={key: tuple(children) for key, children in getattr(model, "cluster_tree_", {}).items()},
+        outliers=_outliers(known),
+    )
+
+
+def _clustering(model: Any) -> Clustering:
+    if model.memberships_ is None:
+        raise ValueError(
+            "The model keeps no memberships of its rows, since they did not fit in memory or are on a cluster. Fit a "
+            "sample of them, say 100,000, and report on that."
+        )
+    return Clustering(
+        np.asarray(model.labels_),
+        np.clip(np.asarray(model.probabilities_, dtype=np.float64), 0.0, 1.0),
+        np.clip(np.asarray(model.outlier_scores_, dtype=np.float64), 0.0, 1.0),
+        csr_array(model.memberships_),
+        int(model.n_clusters_),
+    )
+
+
+def _checked_names(model: Any, X: Any, names: Sequence[str] | None) -> Sequence[str] | None:
+    if names is None:
+        of_frame = list(getattr(X, "columns", []))
+        if of_frame and all(isinstance(name, str) for name in of_frame):
+            return of_frame
+        found = getattr(model, "feature_names_in_", None)
+        return None if found is None else [str(name) for name in found]
+    if len(names) != np.shape(X)[1]:
+        raise ValueError(f"names has {len(names)} entries, but X has {np.shape(X)[1]} features: pass one a feature.")
+    return names
+
+
+def _check_lengths(n: int, given: Sequence[tuple[str, Any]]) -> None:
+    for name, values in given:
+        if values is None:
+            continue
+        length = values.shape[0] if hasattr(values, "shape") else len(values)
+        if length != n:
+            raise ValueError(
+                f"{name} has {length} rows, but the model was fitted to {n}. Pass the rows it was fitted to, in their "
+                "order."
+            )
+
+
+def _shown(known: Clustering, n_rows: int, rng: np.random.Generator) -> IntVector:
+    """Rows with details: some of each cluster, the least firm ones and the outliers among them."""
+    drawn = spread_draw(known.labels, n_rows, rng)
+    return np.unique(np.concatenate([drawn, *map(np.asarray, weakest_rows(known)), _outliers(known)]).astype(np.int64))
+
+
+def _outliers(known: Clustering) -> tuple[int, ...]:
+    order = np.argsort(-known.outlier_scores, kind="stable")[:N_OUTLIERS]
+    return tuple(int(row) for row in order if known.outlier_scores[row] > 0)
+
+
+def _rows_of(X: Any, rows: IntVector) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else csr_array(X)[rows] if issparse(X) else np.asarray(X)[rows]
+
+
+def _telling(profiles: ClusterProfiles, n: int) -> list[int]:
+    """Features of largest effect anywhere, in their own order."""
+    strength = np.abs(profiles.effects).max(axis=0, initial=0.0)
+    return sorted(int(j) for j in np.argsort(-strength, kind="stable")[: max(n, 0)])
+
+
+def _feature(name: str, values: Any, j: int, shown: IntVector) -> ReportColumn:
+    return ReportColumn(name, tuple(float(value) for value in dense_column(values, j)[shown]))
+
+
+def _values(values: Any) -> list[float | str | None]:
+    """A further column: numbers where all are, words otherwise; what is missing is None."""
+    column = list(np.asarray(values, dtype=object))
+    missing = [value is None or value != value for value in column]
+    kinds = (
+        isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        for value, gone in zip(column, missing, strict=True)
+        if not gone
+    )
+    is_number = all(kinds)
+    return [
+        None if gone else float(value) if is_number else str(value) for value, gone in zip(column, missing, strict=True)
+    ]
+
+
+def _categories(
+    columns: Mapping[str, list[float | str | None]], known: Clustering
+) -> list[tuple[tuple[str, WordEffect], ...]]:
+    """The most telling categories of each cluster, with their columns; columns of ids and texts have none."""
+    found: list[list[tuple[str, WordEffect]]] = [[] for _ in range(known.n_clusters)]
+    for name, values in columns.items():
+        kinds = set(values)
+        if all(not isinstance(kind, str) for kind in kinds) or len(kinds) > MAX_CATEGORIES:
+            continue
+        for cluster, told in enumerate(cluster_categories(values, known.labels, known.n_clusters)):
+            found[cluster] += [(str(name), each) for each in told]
+    return [tuple(sorted(each, key=lambda pair: -pair[1].weight)[:N_CATEGORIES]) for each in found]
+
+
+def _layer(layer: Any, known: Clustering) -> ReportLayer:
+    labels, n = np.asarray(layer.labels), int(layer.n_clusters)
+    firmness = np.atleast_1d(np.asarray(layer.firmness, dtype=np.float64))
+    return ReportLayer(
+        labels=labels,
+        sizes=tuple(int(size) for size in layer.sizes),
+        firmness=tuple(float(each) for each in firmness) if len(firmness) == n else (),
+        colors=_colors(labels, n, known),
+    )
+
+
+def _colors(labels: IntVector, n: int, known: Clustering) -> tuple[int, ...]:
+    """Give clusters of a layer the colours of the clusters they share most rows with, each colour once."""
+    both = (labels >= 0) & (known.labels >= 0)
+    shared = np.zeros((n, known.n_clusters))
+    np.add.at(shared, (labels[both], known.labels[both]), 1)
+    mine, theirs = linear_sum_assignment(-shared)
+    colors = np.full(n, -1)
+    colors[mine] = theirs
+    free = colors < 0
+    colors[free] = known.n_clusters + np.arange(free.sum())
+    return tuple(int(color) for color in colors)
+
+
+def _firmness(layers: Sequence[ReportLayer], labels: IntVector) -> FloatVector | None:
+    """Firmness of the clusters themselves, where they are a layer."""
+    for layer in layers:
+        if layer.firmness and np.array_equal(layer.labels, labels):
+            return np.array(layer.firmness)
+    return None
+
+
+def _choice(selection: Selection) -> Choice:
+    best, starts = selection.best, selection.starts
+    agreeing = [f"{len(starts) + 1} starts agree by {np.mean(starts):.2f} (adjusted Rand index)."] if starts else []
+    return Choice(
+        metric=f"{best.metric}, preparation “{best.preparation}”, {best.n_components} columns",
+        head=best.head,
+        headings=("preparation", "metric", "head", "columns", "modularity", "separation", "agreement with the chosen"),
+        trials=tuple(map(_trial, selection.trials)),
+        chosen=next(place for place, trial in enumerate(selection.trials) if trial.chosen),
+        steps=(*selection.steps, *agreeing),
+        count=None if selection.count is None else _curve(selection.count),
+    )
+
+
+def _trial(trial: Trial) -> tuple[str, ...]:
+    separation = "–" if trial.separation is None else f"{trial.separation:.3f}"
+    scores = (f"{trial.modularity:.3f}", separation, f"{trial.agreement:.2f}")
+    return (trial.preparation, trial.metric, trial.head, str(trial.n_components), *scores)
+
+
+def _curve(count: ClusterCount) -> CountCurve:
+    """What is told of each number of clusters; a merge that leaves c of them tells of the split that makes c + 1."""
+    separateness = [None, *(1.0 - min(1.0, float(ratio)) for ratio in count.separations)]
+    told = [None if each is None or not np.isfinite(each) else each for each in separateness]
+    return CountCurve(
+        count.n_clusters,
+        count.low,
+        count.high,
+        tuple(float(each) for each in count.modularities),
+        tuple(told[: len(count.modularities)]),
+        tuple(count.steps),
+    )

@@ -1,0 +1,93 @@
+"""What clusters are made of: explanations and reports of a fitted clusterer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_is_fitted
+
+from adaam._typing import FloatVector, IntVector
+from adaam.cluster_profile import ClusterProfiles, cluster_profiles
+from adaam.estimators.linear_metric import LinearMetric, feature_names
+from adaam.metric import FeatureContributions
+
+if TYPE_CHECKING:  # the page is loaded when it is asked for
+    from adaam.cluster_report import ClusterReport
+
+
+class DescribedClusters(LinearMetric):
+    """A clusterer in a linear metric that can tell what its clusters are made of."""
+
+    cluster_profiles_: ClusterProfiles
+    labels_: IntVector
+    n_clusters_: int
+
+    def explain(self, a: Any = None, b: Any = None) -> ClusterProfiles | FeatureContributions:  # type: ignore[override]
+        """Tell what sets each cluster apart, or what each feature contributes to the distance between two rows.
+
+        Parameters
+        ----------
+        a, b : array-like of shape (n_features,), default=None
+            Two rows, whose distance is explained. Without them, the clusters are: `metric_.explain()` explains the
+            metric itself.
+
+        Returns
+        -------
+        ClusterProfiles or FeatureContributions
+            Effect sizes of the features in each cluster, largest first by `top(cluster)` or in print; of two rows,
+            shares of their distance that sum to 1.
+        """
+        check_is_fitted(self)
+        if a is None and b is None:
+            # Rows that are read block by block tell their names when all is done.
+            return replace(self.cluster_profiles_, names=feature_names(self))
+        return super().explain(a, b)
+
+    def report(
+        self,
+        X: Any,
+        *,
+        names: Sequence[str] | None = None,
+        images: Any = None,
+        texts: Sequence[str] | None = None,
+        ids: Sequence[Any] | None = None,
+        columns: Mapping[str, Any] | None = None,
+        title: str = "Clusters",
+    ) -> "ClusterReport":
+        """Return a page about the clusters: a map to explore, a card for each cluster, layers, outliers, all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows the model was fitted to.
+        names : sequence of str, default=None
+            Names of the features; None means those of X or of the model, or x0, x1, ...
+        images : array-like of shape (n_samples, height, width[, 3]) or (height, width), default=None
+            A picture for each row; two numbers mean that the features of X are its pixels.
+        texts : sequence of str, default=None
+            A text for each row; its cluster's most telling words are shown.
+        ids : sequence, default=None
+            What rows are called; None means their numbers.
+        columns : mapping of str to array-like of shape (n_samples,), default=None
+            Further columns to colour by and to list, of numbers or words.
+        title : str, default="Clusters"
+            What the page is about.
+
+        Returns
+        -------
+        ClusterReport
+            Its `save(path)` writes one self-contained HTML file (`adaam[page]`); in a notebook it shows a table.
+        """
+        from adaam.cluster_report import ClusterReport, report_data
+
+        return ClusterReport(
+            report_data(self, X, names=names, images=images, texts=texts, ids=ids, columns=columns, title=title)
+        )
+
+    def _describe(self, X: Any, labels: IntVector, weights: FloatVector) -> None:
+        """Keep what sets the clusters of these rows, on the host, apart."""
+        rows = X if issparse(X) else np.asarray(X)
+        counted = None if (weights == 1.0).all() else weights
+        self.cluster_profiles_ = cluster_profiles(rows, labels, int(labels.max()) + 1, None, counted)
