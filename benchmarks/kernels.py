@@ -21,7 +21,7 @@ import numpy as np
 from adaam import AdaAM
 from adaam.engines import CPUEngine
 from adaam.engines.blocks import blas_threads
-from adaam.engines.protocol import kept_from
+from adaam.engines.pruned.cut import kept_from
 
 RESULTS = Path(__file__).parent / "results"
 STRIP_ROWS = 1000  # rows of the bare n x n products, which are written strip by strip: whole they fit into no memory

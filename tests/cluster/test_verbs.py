@@ -42,11 +42,10 @@ def engine():
 
 
 @pytest.mark.parametrize("block_rows", [7, 40, 150])
-def test_cut_survives_narrowing_by_bins(monkeypatch, block_rows):
-    from adaam.engines.cluster import cut
+def test_cut_is_that_of_one_machine(monkeypatch, block_rows):
+    from adaam.engines.cluster import pruned
 
-    monkeypatch.setattr(cut, "FEW_PAIRS", 1)
-    monkeypatch.setattr(cut, "VALUE_ROWS", 0)
+    monkeypatch.setattr(pruned, "FEW_PAIRS", 1)
     engine = DaskEngine(block_rows=block_rows)
     P = contract.factor(150, 5)
     for weights in (contract.multiset(150), 1.0):
@@ -58,9 +57,9 @@ def test_cut_survives_narrowing_by_bins(monkeypatch, block_rows):
 
 
 def test_pieces_of_rows_are_sent_one_by_one_where_there_is_much_to_send(monkeypatch):
-    from adaam.engines.cluster import exchange
+    from adaam.engines.cluster import tasks
 
-    monkeypatch.setattr(exchange, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(tasks, "WHOLE_BYTES", 0)
     engine, X = DaskEngine(block_rows=31), contract.cloud(150)
     from adaam.affinity import HeatKernel, heat_affinity
     from adaam.sample import Sample
@@ -87,7 +86,7 @@ def test_a_graph_meets_all_rows_whether_or_not_a_task_can_hold_them(task_bytes):
 @pytest.mark.parametrize("group", [1, 2, 5])
 @pytest.mark.parametrize("growing", [False, True])
 def test_each_pair_of_blocks_is_met_once(n_blocks, group, growing):
-    from adaam.engines.cluster.pairs import pair_tasks
+    from adaam.engines.cluster.tasks import pair_tasks
 
     met = []
     for tasks in pair_tasks(n_blocks, group, growing=growing):

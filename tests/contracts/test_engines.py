@@ -34,7 +34,7 @@ from adaam import (
 )
 from adaam.affinity import heat_affinity
 from adaam.engines import CPUEngine, FittedHeat, GPUEngine, resolve_engine
-from adaam.engines.protocol import kept_from
+from adaam.engines.pruned.cut import kept_from
 from adaam.graph import given_graph
 from adaam.sample import Sample
 

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from adaam._typing import Column, DiagonalRule, FloatMatrix, Tall
 from adaam.engines import Engine
-from adaam.engines.protocol import kept_from
+from adaam.engines.pruned.cut import kept_from
 from adaam.sample import Sample
 
 

@@ -2,27 +2,25 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
-from sklearn.neighbors import NearestNeighbors
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines import mostly_zeros, one_pass
+from adaam.engines import zeros
 from adaam.engines.blocks import blas_threads, ordered_map, row_blocks
 from adaam.engines.columns import at, beside, spread, total
-from adaam.engines.cut import Pairs, exact_cut
+from adaam.engines.compiled import MANY_ROWS, uses_numba
 from adaam.engines.equal_rows import distinct
-from adaam.engines.kernels import compiled_kernels
-from adaam.engines.nearest import nearest_others
-from adaam.engines.neighbor_graph import NeighborGraph
-from adaam.engines.neighborhoods import neighborhoods, tie_tolerance
+from adaam.engines.neighbors import tiles as neighbor_tiles
+from adaam.engines.neighbors.graph import NeighborGraph, half_degrees
+from adaam.engines.neighbors.ties import neighborhoods, tie_tolerance
 from adaam.engines.protocol import Clusters, Result, laplacian_beside, two_passes
-from adaam.engines.tiles import pruned_gram
+from adaam.engines.pruned import tiles as pruned_tiles
+from adaam.engines.pruned.cut import MIN_ROWS, Bracket, Tally, counted, exact_cut, guess_bracket, rounding_room
 from adaam.linalg import eigh
 
 # A tile, its magnitudes, its mask and the positions of the survivors: about four times the tile in float64.
@@ -36,9 +34,6 @@ FEW_ZEROS = 1 / 32
 
 # Sums of squares between these have lost nothing.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-280, 1e280
-
-# From here on candidates in float32, each pair once, are found faster than scikit-learn's search (decision 0004).
-MANY_ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +116,7 @@ class CPUEngine:
     def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
         n, d = X.shape
-        found = mostly_zeros.scatter(X, scale, mean, weights, self.kernels)
+        found = zeros.scatter(X, scale, mean, weights, self.kernels)
         if found is not None:
             return found
         used = np.arange(d) if issparse(X) else self._used_columns(X, mean)
@@ -163,7 +158,7 @@ class CPUEngine:
         Preparations are float64, so a fit works in float64 also on float32 rows: tiles are as fast in it, and the
         weakly determined last directions need it.
         """
-        found = mostly_zeros.project(X, scale, mean, components, self.kernels)
+        found = zeros.project(X, scale, mean, components, self.kernels)
         if found is not None:
             return found
         offset = mean @ components.T
@@ -185,32 +180,29 @@ class CPUEngine:
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest others of each row, or of chosen rows, nearest first.
 
-        Few rows, and rows that float32 cannot tell apart, are left to scikit-learn's brute-force search; its distances
-        are measured again from differences, so that coincident rows are at distance 0 and not at the square root of a
-        rounding error.
+        Of thousands of rows candidates in float32, each pair once, are found faster than by scikit-learn's search
+        (decision 0004), which takes fewer, chosen ones, and those that float32 cannot tell apart.
         """
-        if rows is None and X.shape[0] >= MANY_ROWS:
-            found = nearest_others(X, n_neighbors, self._tile_rows(), self._kernels(X.shape[0]), self.recall)
-            if found is not None:
-                return found
-        queries = X if rows is None else X[rows]
-        if rows is None:
-            search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(X)
-            indices = search.kneighbors(return_distance=False)
-        else:
-            search = NearestNeighbors(n_neighbors=n_neighbors + 1, algorithm="brute").fit(X)
-            indices = _others(search.kneighbors(queries, return_distance=False), rows)
-        distances = np.empty(indices.shape, dtype=np.float64)
+        if n_neighbors == 0:
+            n = X.shape[0] if rows is None else len(rows)
+            return np.empty((n, 0), np.intp), np.empty((n, 0))
+        if rows is not None:
+            found = neighbor_tiles.brute_force(X, n_neighbors + 1, X[rows])
+            return _others(*found, rows)
+        nearest = None
+        if X.shape[0] >= MANY_ROWS:
+            if self._uses_search(X, n_neighbors):
+                from adaam.engines.neighbors import search
 
-        def measure(part: slice) -> None:
-            for place in range(n_neighbors):
-                difference = queries[part] - X[indices[part, place]]
-                distances[part, place] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+                nearest = search.nearest_others(X, n_neighbors, self.recall)
+            else:
+                nearest = neighbor_tiles.nearest_others(X, n_neighbors, self._tile_rows())
+        return neighbor_tiles.brute_force(X, n_neighbors) if nearest is None else nearest
 
-        for _ in ordered_map(measure, self._blocks(queries, X.shape[1])):
-            pass
-        order = np.argsort(distances, axis=1, kind="stable")
-        return np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1)
+    def _uses_search(self, X: FloatMatrix, k: int) -> bool:
+        """Whether compiled loops look for neighbours: lists must be short enough to be kept by insertion."""
+        short = 4 * k < min(len(X), 1024)
+        return short and bool(X.flags.c_contiguous) and uses_numba(self.kernels, len(X))
 
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> NeighborGraph:
         """Return the graph of nearest others, rows tied at the last place sharing it."""
@@ -219,7 +211,10 @@ class CPUEngine:
         def search(width: int, rows: IntVector | None) -> tuple[IntMatrix, FloatMatrix]:
             return self.neighbors(X, width, rows)
 
-        return neighborhoods(search, spread(weights, X.shape[0]), n_neighbors, tie_tolerance(rms_length, X.dtype))
+        n = X.shape[0]
+        found = neighborhoods(search, spread(weights, n), n, n_neighbors, tie_tolerance(rms_length, X.dtype))
+        starts, indices, distances, shares, copies = found
+        return NeighborGraph(starts, indices, distances, spread(shares, len(indices)), copies, measured=True)
 
     def asgraph(self, graph: NeighborGraph) -> NeighborGraph:
         """Return the graph itself."""
@@ -239,29 +234,41 @@ class CPUEngine:
 
     def half_degrees(self, half: Sparse) -> FloatVector:
         """Row sums of H + H'."""
-        return one_pass.half_degrees(half)
+        return half_degrees(half)
 
     def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
         """Return the t-th largest magnitude of PP', counted with multiplicity."""
         n = P.shape[0]
-        return exact_cut(Pairs(P, spread(weights, n), spread(diagonal, n), self._tile_rows(), self._kernels(n)), t)
+        entries = _Entries(P, spread(weights, n), spread(diagonal, n), self._tile_rows(), self._screens(P))
+        return exact_cut(entries, t)
 
     def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, FloatVector]:
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
-        n = P.shape[0]
-        return pruned_gram(P, threshold, X, spread(weights, n), self._tile_rows(), self._kernels(n))
+        w = spread(weights, P.shape[0])
+        if self._screens(P, X):
+            from adaam.engines.pruned import screened
+
+            return screened.pruned_gram(P, threshold, X, w)
+        half, along, down = pruned_tiles.pruned_sums(pruned_tiles.all_pairs(P, w, X), X, threshold, self._tile_rows())
+        return half + half.T, (along + down) * w
 
     def cut_laplacian(
         self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column, half: Sparse | None
     ) -> tuple[float, FloatMatrix, FloatVector]:
         """Return the cut for t entries, and Laplacian and row sums of what it keeps."""
         n = P.shape[0]
-        kernels = self._kernels(n)
-        if kernels is not None and P.dtype == X.dtype == np.float64 and X.flags.c_contiguous:
-            found = one_pass.cut_laplacian(P, t, X, spread(weights, n), spread(diagonal, n), half, kernels)
+        if self._screens(P, X):
+            from adaam.engines.pruned import screened
+
+            found = screened.cut_laplacian(P, t, X, spread(weights, n), spread(diagonal, n), half)
             if found is not None:
                 return found
         return laplacian_beside(self, two_passes(self, P, t, X, weights, diagonal), X, half)
+
+    def _screens(self, *factors: FloatMatrix) -> bool:
+        """Whether compiled loops pass over the pairs, which take rows in float64."""
+        takes = all(A.dtype == np.float64 and A.flags.c_contiguous for A in factors)
+        return takes and uses_numba(self.kernels, factors[0].shape[0])
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia.
@@ -295,9 +302,6 @@ class CPUEngine:
         zero = not any(ordered_map(lambda rows: bool(X[rows][:, candidates].any()), self._blocks(X)))
         return np.delete(every, candidates) if zero else every
 
-    def _kernels(self, n_rows: int) -> ModuleType | None:
-        return compiled_kernels(self.kernels, n_rows)
-
     def _tile_rows(self) -> int:
         """Rows and columns of a tile within the budget, in steps of 64 for aligned products."""
         return max(64, int(np.sqrt(self.tile_bytes / BYTES_PER_TILE_ENTRY)) // 64 * 64)
@@ -308,11 +312,55 @@ class CPUEngine:
         return row_blocks(X.shape[0], max(16, rows))
 
 
-def _others(indices: IntMatrix, rows: IntVector) -> IntMatrix:
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """All entries of PP', with multiplicity weights[i] * weights[j] off the diagonal and diagonal[i] on it."""
+
+    P: FloatMatrix
+    weights: FloatVector
+    diagonal: FloatVector
+    tile_rows: int
+    screened: bool  # in float32 by compiled loops
+
+    @property
+    def dtype(self) -> Any:
+        """Precision of the entries."""
+        return self.P.dtype
+
+    def squares(self) -> FloatVector:
+        """Diagonal entries."""
+        return np.asarray(np.einsum("ij,ij->i", self.P, self.P))
+
+    def largest(self) -> float:
+        """Magnitude that no entry exceeds."""
+        return float(self.squares().max()) * rounding_room(self.P)
+
+    def guess(self, t: float) -> Bracket:
+        """Bracket the t-th largest entry; few rows have so few that all of them are looked at."""
+        if len(self.P) <= MIN_ROWS:
+            return Bracket(0.0, self.largest())
+        return guess_bracket(self.P, t, self.weights, self.diagonal)
+
+    def tally(self, bracket: Bracket) -> Tally:
+        """Count all entries against a bracket."""
+        return counted(self._parts(bracket), bracket)
+
+    def _parts(self, bracket: Bracket) -> Iterator[Tally]:
+        yield Tally(0.0, self.squares(), self.diagonal).within(bracket)
+        block = pruned_tiles.all_pairs(self.P, self.weights)
+        if self.screened:
+            from adaam.engines.pruned.screened import screened_tallies
+
+            yield from screened_tallies(block, bracket)
+        else:
+            yield from pruned_tiles.tile_tallies(block, bracket, self.tile_rows)
+
+
+def _others(indices: IntMatrix, distances: FloatMatrix, rows: IntVector) -> tuple[IntMatrix, FloatMatrix]:
     """Drop each row itself from its neighbours, or the last of them where copies have crowded it out."""
     kept = indices != rows[:, None]
     kept[kept.all(axis=1), -1] = False
-    return np.asarray(indices[kept].reshape(len(rows), -1))
+    return indices[kept].reshape(len(rows), -1), distances[kept].reshape(len(rows), -1)
 
 
 def _weighted_gram(block: FloatMatrix, weights: Any) -> FloatMatrix:

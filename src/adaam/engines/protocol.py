@@ -4,11 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines.heat import FittedHeat
-from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
+from adaam.engines.pruned.cut import kept_from
 
 Result = TypeVar("Result")
 
@@ -49,15 +47,6 @@ class Graph(Protocol):
     def heat_half(self, heat: FittedHeat, weights: Column) -> Any:
         """Half H of the affinity H + H' of heat weights on the edges, as the engine's sparse verbs take it."""
         ...
-
-
-def kept_from(cut: float, dtype: Any) -> float:
-    """Magnitude from which entries of a pruned affinity are kept.
-
-    Entries that are equal on paper differ in their last bits; a hair below the cut keeps them together, whatever the
-    order of rows or the size of tiles.
-    """
-    return cut * (1.0 - 16 * float(np.finfo(dtype).eps))
 
 
 class Engine(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 
 from adaam._typing import Column, Tall
 from adaam.engines import DaskEngine
-from adaam.engines.cluster.task_kernels import TaskKernels
+from adaam.engines.cluster.tasks import TaskKernels
 from adaam.engines.columns import at
 from adaam.large.deal import Deal
 from adaam.large.job import Job

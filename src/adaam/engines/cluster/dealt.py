@@ -10,9 +10,9 @@ import numpy as np
 
 from adaam._typing import Column, FloatVector, IntVector
 from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks
-from adaam.engines.cluster.exchange import exchanged
 from adaam.engines.cluster.layout import stacked, starts
 from adaam.engines.cluster.rows import ClusterRows
+from adaam.engines.cluster.tasks import exchanged
 from adaam.engines.cluster.workers import Future, Workers
 
 
@@ -41,7 +41,7 @@ def dealt(X: ClusterRows, weights: Column, places: Callable[[IntVector], IntVect
         workers.call("deal", split_by_place, part, at_block(held, i), start, places, edges)
         for i, (part, start) in enumerate(zip(X.parts, _place_starts(held, X.sizes, workers), strict=True))
     ]
-    parts = exchanged(workers, "deal-blocks", pieces, len(edges) - 1, X.nbytes, laid_out, lambda _: [])
+    parts = exchanged(workers, "deal-blocks", pieces, len(edges) - 1, X.nbytes, laid_out)
     return Groups(tuple(parts), workers)
 
 

@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 from adaam._checks import check_word
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines.cluster import cut, dealt, equal_rows, half, kmeans, lazy, nearest, neighborhoods, one_pass, pruned
+from adaam.engines.cluster import dealt, equal_rows, half, kmeans, lazy, neighbors, pruned
 from adaam.engines.cluster.columns import ClusterColumn
 from adaam.engines.cluster.dealt import Groups
 from adaam.engines.cluster.kmeans import ClusterSums
@@ -28,11 +28,11 @@ from adaam.engines.cluster.rows import (
     centred,
     host_rows,
 )
-from adaam.engines.cluster.task_kernels import TaskKernels, task_kernels
+from adaam.engines.cluster.tasks import TaskKernels, task_kernels
 from adaam.engines.cluster.workers import Workers, as_dask_array, connected, dask_array, is_dask, mapped_array
-from adaam.engines.neighbor_graph import NeighborGraph
-from adaam.engines.neighborhoods import tie_tolerance
-from adaam.engines.protocol import Clusters, Graph, Pruned, Result, laplacian_beside, two_passes
+from adaam.engines.neighbors.graph import NeighborGraph
+from adaam.engines.neighbors.ties import tie_tolerance
+from adaam.engines.protocol import Clusters, Graph, Pruned, Result, laplacian_beside
 from adaam.linalg import eigh
 
 TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
@@ -206,18 +206,18 @@ class DaskEngine:
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the client."""
         found = self.asarray(X)
-        given = (n_neighbors, 1.0, self._task_bytes(found.workers), self.task_kernels(len(found)))
+        given = (n_neighbors, 1.0, self._task_bytes(found.workers))
         if rows is None:
-            tables = found.workers.fetch(nearest.nearest_tables(found, *given))
+            tables = found.workers.fetch(neighbors.nearest_tables(found, *given, self.task_kernels(len(found))))
             return np.concatenate([t.others for t in tables]), np.sqrt(np.concatenate([t.squares for t in tables]))
-        return nearest.tables_of(found, np.asarray(rows), *given)
+        return neighbors.tables_of(found, np.asarray(rows), *given)
 
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
         """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the workers."""
         rows = self.asarray(X)
         length = float(np.sqrt(sum(found.square for found in rows.workers.fetch(rows.lengths())) / len(rows)))
         given = (tie_tolerance(length, rows.dtype), self._task_bytes(rows.workers), self.task_kernels(len(rows)))
-        return neighborhoods.neighbor_graph(rows, n_neighbors, weights, *given)
+        return neighbors.neighbor_graph(rows, n_neighbors, weights, *given)
 
     def asgraph(self, graph: NeighborGraph) -> Graph:
         """Return the graph itself: what it is made into is split when it meets rows."""
@@ -240,7 +240,7 @@ class DaskEngine:
     def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
         """Return the t-th largest magnitude of PP', counted with multiplicity."""
         rows = self.asarray(P)
-        return cut.exact_cut(rows, t, weights, diagonal, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
+        return pruned.cut(rows, t, weights, diagonal, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
 
     def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, Column]:
         """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
@@ -261,8 +261,7 @@ class DaskEngine:
         factor = self.asarray(P)
         rows = factor if X is P else beside(factor, X)
         given = (weights, diagonal, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
-        found = one_pass.cut_gram(factor, t, rows, *given)
-        return two_passes(self, factor, t, rows, weights, diagonal) if found is None else Pruned(*found)
+        return Pruned(*pruned.cut_gram(factor, t, rows, *given))
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` runs by inertia; independent of the order of rows."""

@@ -8,9 +8,9 @@ from scipy.sparse import issparse
 
 from adaam._typing import Column, FloatVector, IntVector
 from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks
-from adaam.engines.cluster.exchange import exchanged
 from adaam.engines.cluster.layout import starts
 from adaam.engines.cluster.rows import ClusterRows
+from adaam.engines.cluster.tasks import exchanged
 from adaam.engines.equal_rows import quick_hashes, row_bytes
 from adaam.engines.equal_rows import repeated as repeated_positions
 
@@ -34,7 +34,7 @@ def distinct(X: ClusterRows, weights: Column) -> tuple[ClusterRows, Column]:
         for i, part in enumerate(X.parts)
     ]
     merges = exchanged(workers, "equal-rows", marks, n_places, 40.0 * len(X), repeated, lambda _: [edges])
-    changes = exchanged(workers, "equal-rows-back", merges, n_blocks, 16.0 * len(X), joined, lambda _: [])
+    changes = exchanged(workers, "equal-rows-back", merges, n_blocks, 16.0 * len(X), joined)
     told = [
         workers.call("equal-rows-count", counted, change, size, at_block(held, i))
         for i, (change, size) in enumerate(zip(changes, X.sizes, strict=True))
@@ -60,7 +60,7 @@ def distinct(X: ClusterRows, weights: Column) -> tuple[ClusterRows, Column]:
 def _all_differ(X: ClusterRows, n_places: int) -> bool:
     """Whether quick hashes tell all rows apart, which spares the sure ones."""
     hashes = [X.workers.call("equal-rows", quick_marks, part, n_places) for part in X.parts]
-    told = exchanged(X.workers, "equal-rows", hashes, n_places, 8.0 * len(X), any_repeated, lambda _: [])
+    told = exchanged(X.workers, "equal-rows", hashes, n_places, 8.0 * len(X), any_repeated)
     return not any(X.workers.fetch(told))
 
 

@@ -1,7 +1,7 @@
 """The nearest-neighbour graph in row blocks on the workers."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,11 +9,25 @@ from adaam._typing import Column, FloatVector, IntVector
 from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks
 from adaam.engines.cluster.half import ClusterHalf, heat_half
 from adaam.engines.cluster.layout import Sizes
-from adaam.engines.cluster.links import Links
 from adaam.engines.cluster.pieces import piece_sizes
 from adaam.engines.cluster.workers import Future, Workers
-from adaam.engines.heat import FittedHeat
-from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
+
+
+class Links(NamedTuple):
+    """Neighbours of the rows of a block: compressed rows, numbers among all rows, and as in `NeighborGraph`."""
+
+    starts: IntVector
+    indices: IntVector
+    distances: FloatVector
+    shares: FloatVector
+    weights: FloatVector  # of the neighbours
+    copies: FloatVector
+    open: IntVector  # rows that are left out, for their ties were not seen whole
+
+    def rows(self) -> IntVector:
+        """Row of the block that each entry belongs to."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +95,7 @@ def distance_sums(links: Links, weights: Any) -> tuple[float, float]:
     """Sum of the distances of a block, and number of neighbours, copies counted."""
     taken = links.shares
     if not isinstance(weights, float):
-        taken = taken * weights[links.rows()] * (1.0 if links.weights is None else links.weights)
+        taken = taken * weights[links.rows()] * links.weights
     return float(taken @ links.distances), float(taken.sum() + (weights * links.copies).sum())
 
 

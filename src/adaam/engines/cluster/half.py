@@ -8,12 +8,11 @@ from scipy.sparse import csr_array, vstack
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Sparse
 from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks
-from adaam.engines.cluster.exchange import exchanged
 from adaam.engines.cluster.layout import Sizes, added, starts
-from adaam.engines.cluster.pairs import PairTask, RunningSum, all_pairs, block_bytes, pair_tasks, partners_at_once
 from adaam.engines.cluster.rows import ClusterRows
+from adaam.engines.cluster.tasks import PairTask, RunningSum, all_pairs, exchanged, pair_tasks, partners_at_once
 from adaam.engines.cluster.workers import Future, Workers
-from adaam.engines.heat import FittedHeat, pair_weights
+from adaam.engines.neighbors.graph import FittedHeat, pair_weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +81,7 @@ def host_half(entries: Sparse, sizes: Sizes, workers: Workers) -> ClusterHalf:
 def sparse_gram(half: ClusterHalf, X: ClusterRows, task_bytes: int) -> FloatMatrix:
     """X'KX, over block pairs."""
     workers, first, n_blocks = X.workers, starts(X.sizes), len(X.sizes)
-    group = partners_at_once(block_bytes(X.n_columns, len(X), n_blocks), task_bytes)
+    group = partners_at_once(X.n_columns, len(X), n_blocks, task_bytes)
 
     def block(index: int) -> list[Any]:
         return [half.parts[index], X.parts[index], first[index]]

@@ -1,12 +1,13 @@
 """Connected pieces of a graph in row blocks: each block joins its own rows, and a few tasks join the blocks."""
 
+from typing import Any
+
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from adaam._typing import IntVector
 from adaam.engines.cluster.layout import Sizes, starts
-from adaam.engines.cluster.links import Links
 from adaam.engines.cluster.workers import Future, Workers
 
 FOLD = 4  # sets of links joined by one task
@@ -21,7 +22,7 @@ def piece_sizes(links: tuple[Future, ...], sizes: Sizes, workers: Workers) -> In
     return found
 
 
-def links_to_stars(links: Links, start: int) -> tuple[IntVector, IntVector]:
+def links_to_stars(links: Any, start: int) -> tuple[IntVector, IntVector]:
     """Rows that a block links, each with the lowest row it is joined to."""
     own = np.arange(start, start + len(links.starts) - 1)
     return _stars(np.concatenate([own, links.rows() + start]), np.concatenate([own, links.indices]))

@@ -6,9 +6,9 @@ import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
 from adaam.engines.cluster.columns import on_blocks
-from adaam.engines.cluster.exchange import exchanged
 from adaam.engines.cluster.layout import Sizes
 from adaam.engines.cluster.rows import ClusterRows, Fixed
+from adaam.engines.cluster.tasks import exchanged
 from adaam.engines.cluster.workers import Future, Workers
 
 LEAST_ROWS = 2048
@@ -27,7 +27,7 @@ class SortedRows:
         held = on_blocks(weights, Z.sizes, workers)
         pieces = Z.each("sort-split", split_rows, held, Fixed(cuts))
         n_bytes = 8.0 * len(Z) * (Z.n_columns + 1)
-        blocks = exchanged(workers, "sort", pieces, n_blocks, n_bytes, sorted_block, lambda _: [])
+        blocks = exchanged(workers, "sort", pieces, n_blocks, n_bytes, sorted_block)
         sizes: Sizes = tuple(workers.fetch([workers.call("sort-count", block_length, block) for block in blocks]))
         self.workers: Workers = workers
         self.blocks: list[Future] = [block for block, size in zip(blocks, sizes, strict=True) if size]

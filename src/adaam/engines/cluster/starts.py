@@ -7,7 +7,7 @@ import numpy as np
 from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines.cluster.sorted_rows import SortedRows
 from adaam.engines.cpu import CPUEngine
-from adaam.engines.draws import start_draws, trials_per_center
+from adaam.engines.kmeans import start_draws, trials_per_center
 
 Block = tuple[FloatMatrix, FloatVector]
 

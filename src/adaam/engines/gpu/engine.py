@@ -14,8 +14,8 @@ from adaam.engines import equal_rows
 from adaam.engines.blocks import row_blocks
 from adaam.engines.gpu.memory import MemoryPlan
 from adaam.engines.gpu.verb import verb
-from adaam.engines.neighbor_graph import NeighborGraph
-from adaam.engines.neighborhoods import tie_tolerance
+from adaam.engines.neighbors.graph import NeighborGraph
+from adaam.engines.neighbors.ties import tie_tolerance
 from adaam.engines.protocol import Clusters, Graph, Result, laplacian_beside, two_passes
 from adaam.linalg import eigh
 

@@ -8,8 +8,8 @@ import torch
 
 from adaam._typing import FloatMatrix
 from adaam.engines.blocks import row_blocks
-from adaam.engines.draws import start_draws, trials_per_center
 from adaam.engines.gpu.rows import Place
+from adaam.engines.kmeans import start_draws, trials_per_center
 
 MAX_ITERATIONS = 300
 

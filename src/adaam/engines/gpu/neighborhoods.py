@@ -8,7 +8,7 @@ import torch
 from adaam._typing import Column
 from adaam.engines.columns import at
 from adaam.engines.gpu.graph import DeviceGraph
-from adaam.engines.neighborhoods import widest
+from adaam.engines.neighbors.ties import widest
 
 # Gives so many nearest others, with their distances, of all rows or of chosen ones.
 Search: TypeAlias = Callable[[int, torch.Tensor | None], tuple[torch.Tensor, torch.Tensor]]

@@ -1,0 +1,94 @@
+"""Compiled loops: where they run, that results do not depend on them, and that no stale machine code does."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.linalg import subspace_angles
+from scipy.sparse import csr_array
+from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_limits
+
+import oracles
+from adaam import LPP, AdaAM, KNNAffinity
+from adaam.engines import CPUEngine, compiled
+from adaam.engines.compiled import uses_numba
+
+try:
+    import numba
+except ImportError:
+    numba = None
+
+needs_numba = pytest.mark.skipif(numba is None, reason="numba is not installed")
+
+
+@needs_numba
+def test_results_have_the_same_bits_on_one_thread_and_on_two(rng):
+    P, X = rng.standard_normal((500, 3)), rng.standard_normal((500, 40))
+    engine = CPUEngine(kernels="numba")
+    found = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads):
+            gram, degrees = engine.pruned_gram(P, 1.0, X, 1.0)
+            indices, distances = engine.neighbors(X, 5)
+            found.append((gram, degrees, indices, distances, engine.cut(P, 9000, 1.0, 1.0)))
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@needs_numba
+@pytest.mark.parametrize("preparation", ["unit", "linear"])
+def test_a_fit_learns_the_same_space_with_and_without_numba(preparation):
+    X, _ = load_digits(return_X_y=True)
+    maps = [AdaAM(10, preparation=preparation, engine=CPUEngine(kernels=name)).fit(X) for name in ("numba", "numpy")]
+    assert subspace_angles(maps[0].components_.T, maps[1].components_.T).max() < 1e-9
+    np.testing.assert_allclose(maps[0].cuts_, maps[1].cuts_, rtol=1e-12)
+
+
+def test_recall_is_measured_where_many_rows_are_searched(rng, monkeypatch):
+    X = rng.standard_normal((4200, 5))
+    assert LPP(2, affinity=KNNAffinity(6)).fit(X).knn_recall_ == 1.0
+
+    def forgetful(self, X, k, weights):
+        graph = original(self, X, k, weights)
+        graph.distances[::3] *= 2.0  # as if a third of the neighbours were found farther away
+        return graph
+
+    original = CPUEngine.neighbor_graph
+    monkeypatch.setattr(CPUEngine, "neighbor_graph", forgetful)
+    assert LPP(2, affinity=KNNAffinity(6)).fit(X).knn_recall_ == pytest.approx(2 / 3, abs=0.05)
+
+
+@pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
+def test_recall_says_where_nothing_was_searched(rng):
+    X = rng.standard_normal((60, 4))
+    indices, distances = oracles.neighbors(X, 5)
+    assert AdaAM(3).fit(X).knn_recall_ == 1.0
+    assert AdaAM(3).fit(X, neighbors=(indices, distances)).knn_recall_ is None
+    assert LPP(2).fit(X, affinity=csr_array(np.ones((60, 60)))).knn_recall_ is None
+
+
+def test_numpy_takes_over_where_numba_is_not_installed(monkeypatch):
+    monkeypatch.setattr(compiled, "_installed", lambda: False)
+    assert not uses_numba("auto", 10**6)
+    with pytest.raises(ImportError, match=r"pip install adaam\[fast\]"):
+        uses_numba("numba", 10)
+
+
+def test_few_rows_are_left_to_numpy():
+    assert not uses_numba("auto", 100)
+    assert not uses_numba("numpy", 10**6)
+
+
+def test_unknown_kernels_are_refused(rng):
+    with pytest.raises(ValueError, match="kernels='cython' is not known"):
+        CPUEngine(kernels="cython").cut(rng.standard_normal((10, 2)), 5, 1.0, 1.0)
+
+
+def test_a_small_fit_does_not_load_numba():
+    code = (
+        "import sys, numpy as np, adaam; adaam.AdaAM(2).fit(np.random.default_rng(0).random((60, 4)));"
+        "assert 'numba' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
