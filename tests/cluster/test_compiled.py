@@ -16,22 +16,6 @@ from contracts import test_engines as contract
 pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 pytest.importorskip("numba", reason="numba is not installed")
 
-SHARED = [
-    "test_neighbors_are_the_nearest_others",
-    "test_neighbors_of_chosen_rows_are_theirs_among_all",
-    "test_coincident_rows_are_neighbors_at_distance_zero",
-    "test_cut_is_the_tth_largest_magnitude",
-    "test_pruned_gram_matches_the_dense_matrix",
-    "test_graph_shares_are_those_of_all_pairs_sorted",
-    "test_verbs_leave_their_inputs_unchanged",
-]
-globals().update({name: getattr(contract, name) for name in SHARED})
-
-
-@pytest.fixture
-def engine():
-    return DaskEngine(block_rows=23, kernels="numba")
-
 
 def many_rows():
     X, _ = make_blobs(4500, 20, centers=5, cluster_std=7.0, random_state=0)

@@ -12,34 +12,6 @@ from contracts import test_engines as contract
 
 pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 
-SHARED = [
-    "test_row_verbs_match_the_formulas",
-    "test_row_lengths_neither_overflow_nor_vanish",
-    "test_neighbors_are_the_nearest_others",
-    "test_neighbors_of_chosen_rows_are_theirs_among_all",
-    "test_coincident_rows_are_neighbors_at_distance_zero",
-    "test_sparse_gram_is_the_quadratic_form",
-    "test_cut_is_the_tth_largest_magnitude",
-    "test_pruned_gram_matches_the_dense_matrix",
-    "test_distinct_rows_come_with_their_total_weight",
-    "test_rows_that_are_all_distinct_are_left_where_they_are",
-    "test_graph_shares_are_those_of_all_pairs_sorted",
-    "test_heat_on_a_graph_matches_the_dense_affinity",
-    "test_pieces_of_a_graph_are_counted_where_it_lives",
-    "test_a_given_graph_keeps_the_larger_heat_of_two_directions",
-    "test_a_graph_comes_back_from_the_engine_as_it_went",
-    "test_kmeans_runs_match_between_engines",
-    "test_kmeans_does_not_depend_on_the_order_of_rows",
-    "test_kmeans_gives_every_cluster_a_row",
-    "test_verbs_leave_their_inputs_unchanged",
-]
-globals().update({name: getattr(contract, name) for name in SHARED})
-
-
-@pytest.fixture
-def engine():
-    return DaskEngine(block_rows=23)
-
 
 @pytest.mark.parametrize("block_rows", [7, 40, 150])
 def test_cut_is_that_of_one_machine(monkeypatch, block_rows):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ from adaam import (
     save,
 )
 from adaam.affinity import heat_affinity
-from adaam.engines import CPUEngine, FittedHeat, GPUEngine, resolve_engine
+from adaam.engines import CPUEngine, DaskEngine, FittedHeat, GPUEngine, resolve_engine
 from adaam.engines.pruned.cut import kept_from
 from adaam.graph import given_graph
 from adaam.sample import Sample
@@ -50,10 +51,13 @@ except ImportError:
 
 needs_numba = pytest.mark.skipif(numba is None, reason="numba is not installed")
 needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="Dask's distributed is not installed")
 ENGINES = [
     pytest.param(CPUEngine(tile_bytes=1 << 16, kernels="numpy"), id="cpu"),
     pytest.param(CPUEngine(tile_bytes=1 << 16, kernels="numba"), id="cpu-numba", marks=needs_numba),
     pytest.param(GPUEngine(device="cpu", tile_bytes=1 << 17), id="gpu-on-host", marks=needs_torch),
+    pytest.param(DaskEngine(block_rows=23, kernels="numpy"), id="dask", marks=needs_dask),
+    pytest.param(DaskEngine(block_rows=23, kernels="numba"), id="dask-numba", marks=[needs_dask, needs_numba]),
 ]
 DTYPES = [np.float32, np.float64]
 # Largest error measured over these cases, relative to the largest entry, times 8.
@@ -62,6 +66,8 @@ RTOL = {np.float32: 4e-6, np.float64: 2e-13}
 
 @pytest.fixture(params=ENGINES)
 def engine(request):
+    if request.param.name == "dask":
+        request.getfixturevalue("client")
     return request.param
 
 
@@ -188,11 +194,11 @@ def test_cut_is_the_tth_largest_magnitude(engine, dtype, weighted, share):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_cut_survives_narrowing_by_bins(monkeypatch, dtype, weighted):
-    from adaam.engines.gpu import cut as gpu_cut
+    from adaam.engines.gpu import pruned
 
-    monkeypatch.setattr(gpu_cut, "MAX_COLLECTED", 8)
-    monkeypatch.setattr(gpu_cut, "N_BINS", 16)
-    monkeypatch.setattr(gpu_cut, "SAMPLED_PAIRS", 64)
+    monkeypatch.setattr(pruned, "MAX_COLLECTED", 8)
+    monkeypatch.setattr("adaam.engines.pruned.cut.N_BINS", 16)
+    monkeypatch.setattr(pruned, "SAMPLED_PAIRS", 64)
     engine = GPUEngine(device="cpu", tile_bytes=1 << 14)
     P = factor(90, 4, dtype=dtype)
     weights = multiset(90) if weighted else np.ones(90)
@@ -201,13 +207,11 @@ def test_cut_survives_narrowing_by_bins(monkeypatch, dtype, weighted):
         assert cut == pytest.approx(dense_cut(P, t, weights, weights**2), rel=0, abs=RTOL[dtype] * 0.1)
 
 
+@pytest.mark.parametrize("engine", [one for one in ENGINES if one.values[0].name != "dask"])
 @settings(deadline=None, max_examples=25)
-@given(st.integers(2, 40), st.integers(1, 400), st.integers(0, 1000), st.sampled_from([0, 1]))
-def test_cut_of_tied_products_is_exact(n, t, seed, which):
+@given(n=st.integers(2, 40), t=st.integers(1, 400), seed=st.integers(0, 1000))
+def test_cut_of_tied_products_is_exact(engine, n, t, seed):
     """Small whole numbers have exact products and many ties, so the cut must match to the last bit."""
-    if which == 1 and torch is None:
-        return
-    engine = [CPUEngine(tile_bytes=1 << 15), GPUEngine(device="cpu", tile_bytes=1 << 13)][which]
     rng = np.random.default_rng(seed)
     P = rng.integers(-2, 3, (n, 3)).astype(np.float64)
     weights = rng.integers(1, 3, n).astype(np.float64)
@@ -290,15 +294,15 @@ def test_rows_that_are_all_distinct_are_left_where_they_are(engine):
 def test_a_collision_of_hashes_is_noticed(monkeypatch):
     if torch is None:
         pytest.skip("PyTorch is not installed")
-    from adaam.engines.gpu import equal_rows as gpu_equal_rows
+    from adaam.engines.gpu import arrays
 
-    true_hashes = gpu_equal_rows._row_hashes
+    true_hashes = arrays._row_hashes
 
     def bad_hashes(place, X):
         yield torch.zeros(X.shape[0], dtype=torch.int64)
         yield from true_hashes(place, X)
 
-    monkeypatch.setattr(gpu_equal_rows, "_row_hashes", bad_hashes)
+    monkeypatch.setattr(arrays, "_row_hashes", bad_hashes)
     X = np.repeat(cloud(20), 2, axis=0)
     rows, counted = GPUEngine(device="cpu").distinct(X, 1.0)
     np.testing.assert_array_equal(rows, cloud(20))
@@ -685,12 +689,12 @@ def test_an_engine_that_is_not_known_is_refused():
 
 @needs_torch
 def test_running_out_of_memory_names_bytes_and_remedy(monkeypatch):
-    from adaam.engines.gpu import rows as gpu_rows
+    from adaam.engines.gpu import arrays
 
     def fail(place, X):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. If reserved but unallocated ...")
 
-    monkeypatch.setattr(gpu_rows, "row_norms", fail)
+    monkeypatch.setattr(arrays, "row_norms", fail)
     with pytest.raises(MemoryError, match=r"Tried to allocate 2.00 GiB.*GPUEngine\(tile_bytes="):
         GPUEngine(device="cpu").row_norms(cloud())
 

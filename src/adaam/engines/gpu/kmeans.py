@@ -8,7 +8,7 @@ import torch
 
 from adaam._typing import FloatMatrix
 from adaam.engines.blocks import row_blocks
-from adaam.engines.gpu.rows import Place
+from adaam.engines.gpu.arrays import Place
 from adaam.engines.kmeans import start_draws, trials_per_center
 
 MAX_ITERATIONS = 300

@@ -153,8 +153,30 @@ class Entries(Protocol):
         """Bracket the t-th largest entry, most likely."""
         ...
 
-    def tally(self, bracket: Bracket) -> Tally:
+    def tally(self, bracket: Bracket) -> "Counted":
         """Count all entries against a bracket: value by value, or by bins where it holds too many values."""
+        ...
+
+
+class Counted(Protocol):
+    """What `exact_cut` asks of a tally."""
+
+    @property
+    def above(self) -> float:
+        """Multiplicity above the bracket."""
+        ...
+
+    @property
+    def binned(self) -> bool:
+        """Whether entries were counted by bins alone."""
+        ...
+
+    def holds(self, t: float) -> bool:
+        """Whether the t-th largest entry lies inside the bracket."""
+        ...
+
+    def reaching(self, t: float) -> float:
+        """Largest value, or edge of a bin, with at least `t` entries at or above it."""
         ...
 
 
@@ -164,6 +186,8 @@ def exact_cut(entries: Entries, t: float) -> float:
     floor, ceiling = kind(0.0), kind(entries.largest())
     bracket = entries.guess(t)
     while True:
+        # All values have the precision of the entries: rounding the ends to it leaves none out.
+        bracket = Bracket(float(kind(bracket.low)), float(kind(bracket.high)))
         tally = entries.tally(bracket)
         if tally.above >= t:
             floor = np.nextafter(kind(bracket.high), kind(np.inf))
