@@ -124,7 +124,7 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
         _warn_of_zero_rows(norms)
         scale = _reciprocal(norms)
     size = total(weights, n)
-    mean = engine.weighted_sum(X, weights * scale) / size
+    mean = engine.cross(None, X, weights * scale)[0] / size
     pairs = _principal_pairs(X, scale, mean, weights, settings.keep, engine)
     prepared = principal_map(pairs, mean, size, (n, d), float(np.finfo(X.dtype).eps), settings)
     # Of fewer rows than features, or by Lanczos steps, components are less exact than their spreads would have to be.
@@ -172,7 +172,7 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
     """Variance of each column, zero where it is no more than rounding."""
     n, d = X.shape
     size = total(weights, n)
-    mean = engine.weighted_sum(X, weights) / size
+    mean = engine.cross(None, X, weights)[0] / size
     if d <= SCATTER_COLUMNS:
         # Of the scatter matrix only blocks along the diagonal are made, where columns can be had apart.
         whole = issparse(X) or hasattr(X, "entrywise")
@@ -181,7 +181,7 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
         variances = np.concatenate(squares) / size
     else:
         squares = X.multiply(X) if issparse(X) else _entrywise(np.square, X, engine)
-        variances = engine.weighted_sum(squares, weights) / size - mean**2
+        variances = engine.cross(None, squares, weights)[0] / size - mean**2
     return above_rounding(variances, mean, float(np.finfo(X.dtype).eps))
 
 
@@ -214,7 +214,7 @@ def _principal_pairs(
     if n < d:
         # Fewer rows than features: what has one number a row is the smaller side, and may come to the host.
         root = np.sqrt(spread(engine.to_host(weights), n))[:, None]
-        K = engine.row_scatter(X, scale, mean) * root * root.T
+        K = engine.scatter(X, scale, mean, weights, between_rows=True)
         rows = range_eigenpairs(K, n, engine.eigh)
         lift = rows.vectors * root / np.sqrt(rows.values)
         basis = engine.cross(X, lift, scale) - np.outer(mean, lift.sum(axis=0))

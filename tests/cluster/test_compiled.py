@@ -9,7 +9,6 @@ from sklearn.metrics import adjusted_rand_score
 from adaam import AdaAM, AdaAMClustering, RowBlocks
 from adaam.engines import ClusterError, CPUEngine, DaskEngine
 from adaam.engines.cluster.workers import Workers
-from adaam.engines.protocol import two_passes
 from adaam.engines.pruned.cut import Bracket
 from contracts import test_engines as contract
 
@@ -45,8 +44,9 @@ def test_the_cut_of_many_rows_is_that_of_the_cpu_engine(monkeypatch):
         for held in (1.0, weights):
             for share in (1e-3, 0.2):
                 t = np.floor(share * np.broadcast_to(held, 1500).sum() ** 2)
-                expected = CPUEngine().cut(P, t, held, held**2)
-                assert engine.cut(engine.asarray(P), t, held, held**2) == pytest.approx(expected, rel=1e-12)
+                expected = contract.cut_of(CPUEngine(), P, t, held, held**2)
+                found = contract.cut_of(engine, engine.asarray(P), t, held, held**2)
+                assert found == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.fixture
@@ -77,11 +77,11 @@ def test_cut_and_gram_come_from_one_pass_and_a_bracket_that_missed_costs_two_mor
     for held, diagonal in ((1.0, 1.0), (1.0, 0.0), (weights, weights**2)):
         called.clear()
         t = np.floor(0.05 * np.broadcast_to(held, 1500).sum() ** 2)
-        cut, gram, degrees = engine.cut_gram(engine.asarray(P), t, engine.asarray(X), held, diagonal)
+        cut, laplacian, degrees = engine.cut_laplacian(engine.asarray(P), t, engine.asarray(X), held, diagonal)
         assert ("cut-squares" in called) == (bracket == (1e-9, 2e-9))
-        expected = two_passes(CPUEngine(kernels="numpy"), P, t, X, held, diagonal)
+        expected = CPUEngine(kernels="numpy").cut_laplacian(P, t, X, held, diagonal)
         assert cut == pytest.approx(expected[0], rel=1e-12)
-        np.testing.assert_allclose(gram, expected[1], atol=1e-9 * np.abs(expected[1]).max())
+        np.testing.assert_allclose(laplacian, expected[1], atol=1e-9 * np.abs(expected[1]).max())
         np.testing.assert_allclose(np.asarray(degrees), expected[2], atol=1e-9 * np.abs(expected[2]).max())
 
 
@@ -92,7 +92,7 @@ def test_a_pass_that_would_list_more_than_the_rows_take_is_not_begun(monkeypatch
     P = contract.factor(1500, 4)
     engine = DaskEngine(block_rows=400, kernels="numba")
     rows = engine.asarray(P)
-    engine.cut_gram(rows, 1e5, rows, 1.0, 1.0)
+    engine.cut_laplacian(rows, 1e5, rows, 1.0, 1.0)
     assert "cut-gram" not in called
 
 

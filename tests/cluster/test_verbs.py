@@ -24,8 +24,9 @@ def test_cut_is_that_of_one_machine(monkeypatch, block_rows):
         counts = np.broadcast_to(weights, 150)
         for share in (1e-4, 0.03, 0.4, 0.99):
             t = max(1.0, np.floor(share * counts.sum() ** 2))
-            found = engine.cut(engine.asarray(P), t, weights, weights**2)
-            assert found == pytest.approx(CPUEngine().cut(P, t, weights, weights**2), rel=1e-12)
+            found = contract.cut_of(engine, engine.asarray(P), t, weights, weights**2)
+            expected = contract.cut_of(CPUEngine(), P, t, weights, weights**2)
+            assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_pieces_of_rows_are_sent_one_by_one_where_there_is_much_to_send(monkeypatch):
@@ -51,7 +52,7 @@ def test_a_graph_meets_all_rows_whether_or_not_a_task_can_hold_them(task_bytes):
     rng = np.random.default_rng(0)
     X, H = contract.cloud(150), csr_array(rng.random((150, 150)) * (rng.random((150, 150)) < 0.1))
     engine = DaskEngine(block_rows=31, task_bytes=task_bytes)
-    np.testing.assert_allclose(engine.sparse_gram(H, engine.asarray(X)), X.T @ H @ X, atol=1e-10)
+    np.testing.assert_allclose(engine.ashalf(H).gram(engine.asarray(X)), X.T @ H @ X, atol=1e-10)
 
 
 @pytest.mark.parametrize("n_blocks", range(1, 13))

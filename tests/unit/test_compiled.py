@@ -1,7 +1,10 @@
 """Compiled loops: where they run, that results do not depend on them, and that no stale machine code does."""
 
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
+import adaam
 import oracles
 from adaam import LPP, AdaAM, KNNAffinity
 from adaam.engines import CPUEngine, compiled
@@ -30,9 +34,9 @@ def test_results_have_the_same_bits_on_one_thread_and_on_two(rng):
     found = []
     for n_threads in (1, 2):
         with threadpool_limits(n_threads):
-            gram, degrees = engine.pruned_gram(P, 1.0, X, 1.0)
+            cut, laplacian, degrees = engine.cut_laplacian(P, 9000, X, 1.0, 1.0)
             indices, distances = engine.neighbors(X, 5)
-            found.append((gram, degrees, indices, distances, engine.cut(P, 9000, 1.0, 1.0)))
+            found.append((cut, laplacian, degrees, indices, distances))
     for one, two in zip(*found, strict=True):
         np.testing.assert_array_equal(one, two)
 
@@ -82,8 +86,9 @@ def test_few_rows_are_left_to_numpy():
 
 
 def test_unknown_kernels_are_refused(rng):
+    P = rng.standard_normal((10, 2))
     with pytest.raises(ValueError, match="kernels='cython' is not known"):
-        CPUEngine(kernels="cython").cut(rng.standard_normal((10, 2)), 5, 1.0, 1.0)
+        CPUEngine(kernels="cython").cut_laplacian(P, 5, P, 1.0, 1.0)
 
 
 def test_a_small_fit_does_not_load_numba():
@@ -92,3 +97,39 @@ def test_a_small_fit_does_not_load_numba():
         "assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@needs_numba
+def test_editing_a_compiled_helper_never_runs_stale_machine_code(tmp_path):
+    """numba looks at the file of a function alone; what it calls may be in another one."""
+    package = Path(adaam.__file__).parent
+    shutil.copytree(package, tmp_path / "adaam", ignore=shutil.ignore_patterns("__pycache__"))
+    helper = tmp_path / "adaam" / "engines" / "simd.py"
+    code = (
+        "import numpy as np\n"
+        "from adaam.engines import zeros_loops\n"
+        "out, product = np.zeros((33, 33)), np.arange(4.0 * 32 * 32)[None]\n"
+        "zeros_loops.centred_scatter(product, np.zeros(33), np.zeros(33), 0.0, 1.0, out)\n"
+        "print(out[32, 0], sum(zeros_loops.centred_scatter.stats.cache_hits.values()))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run():
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert run() == ["1024.0", "0"]
+    assert run() == ["1024.0", "1"], "what was compiled is used again"
+    source = helper.read_text()
+    edited = source.replace("return panel * (panel + 1) // 2 * PANEL * PANEL", "return panel * PANEL * PANEL + 1")
+    assert edited != source
+    helper.write_text(edited)
+    assert run() == ["1025.0", "0"], "an edited helper is compiled again with all that call it"
+
+
+def test_no_private_module_of_numba_is_imported():
+    """`numba.core` may change with any release; what loops need is in `numba`, `numba.types` and `numba.extending`."""
+    source = (Path(compiled.__file__).parent / "simd.py").read_text()
+    assert "numba.core" not in source
+    private = [name for name in ("cgutils", "numba.np", "_internal") if name in source]
+    assert private == []

@@ -8,16 +8,15 @@ from scipy.sparse import csr_array
 
 import oracles
 from adaam.engines import CPUEngine, cpu
+from adaam.engines.neighbors.graph import HostHalf
 from adaam.engines.packing import unpack_rows
 from adaam.engines.pruned.cut import Bracket
 from adaam.engines.pruned.tiles import all_pairs
-from unit.test_pruned import dense_cut
+from unit.test_pruned import cut, dense_cut
 
 pytest.importorskip("numba", reason="numba is not installed")
 
 from adaam.engines.pruned import screened
-
-ENGINE = CPUEngine(kernels="numba")
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +68,7 @@ def test_cut_is_that_of_sorting_every_entry(guess, rng, monkeypatch):
         monkeypatch.setattr(cpu, "guess_bracket", lambda *_: Bracket(*guess))
     for weights in (np.ones(150), rng.integers(1, 4, size=150).astype(float)):
         for t in (1, 700, 20_000):
-            assert ENGINE.cut(P, t, weights, weights**2) == pytest.approx(
+            assert cut(P, t, weights, weights**2, screened=True) == pytest.approx(
                 dense_cut(P, t, weights, weights**2), rel=1e-13
             )
 
@@ -79,13 +78,13 @@ def test_cut_is_that_of_sorting_every_entry(guess, rng, monkeypatch):
 def test_cut_is_exact_on_ties(seed, n, r, share):
     P = np.random.default_rng(seed).integers(-2, 3, size=(n, r)).astype(float)
     t = max(1, int(share * n * n))
-    assert ENGINE.cut(P, t, 1.0, 1.0) == oracles.cut(P @ P.T, t)
+    assert cut(P, t, np.ones(n), np.ones(n), screened=True) == oracles.cut(P @ P.T, t)
 
 
 def graph_half(n, rng, per_row=3):
     """Half of a sparse affinity, with entries on its diagonal as copies of rows leave them."""
     rows, columns = np.repeat(np.arange(n), per_row), rng.integers(n, size=n * per_row)
-    return csr_array((rng.random(n * per_row), (rows, columns)), shape=(n, n))
+    return HostHalf(csr_array((rng.random(n * per_row), (rows, columns)), shape=(n, n)))
 
 
 def dense_laplacian(P, cut, X, weights, half):
@@ -93,7 +92,7 @@ def dense_laplacian(P, cut, X, weights, half):
     S = P @ P.T
     pruned = np.where(np.abs(S) >= cut * (1 - 1e-14), S, 0.0) * np.outer(weights, weights)
     np.fill_diagonal(pruned, 0.0)
-    A = pruned if half is None else pruned + (half + half.T).toarray()
+    A = pruned if half is None else pruned + (half.matrix + half.matrix.T).toarray()
     return X.T @ oracles.laplacian(A) @ X, pruned.sum(axis=1)
 
 
@@ -102,9 +101,9 @@ def check_one_pass(P, X, t, weights, diagonal, tolerance=1e-12, half=None):
     found = screened.cut_laplacian(P, t, X, weights, diagonal, half)
     if found is None:
         return False
-    cut, laplacian, degrees = found
-    assert cut == pytest.approx(dense_cut(P, t, weights, diagonal), rel=1e-13)
-    expected, expected_degrees = dense_laplacian(P, cut, X, weights, half)
+    magnitude, laplacian, degrees = found
+    assert magnitude == pytest.approx(dense_cut(P, t, weights, diagonal), rel=1e-13)
+    expected, expected_degrees = dense_laplacian(P, magnitude, X, weights, half)
     np.testing.assert_allclose(laplacian, expected, atol=tolerance * max(1.0, np.abs(expected).max()))
     np.testing.assert_allclose(degrees, expected_degrees, atol=tolerance * max(1.0, np.abs(expected_degrees).max()))
     return True
@@ -135,9 +134,9 @@ def test_a_bracket_that_missed_costs_a_second_pass_and_nothing_else(guess, rng, 
     monkeypatch.setattr(screened, "guess_bracket", lambda *_: Bracket(*guess))
     assert screened.cut_laplacian(P, 5000, X, np.ones(300), np.ones(300), None) is None
     half = graph_half(300, rng)
-    cut, laplacian, degrees = CPUEngine(kernels="numba").cut_laplacian(P, 5000, X, 1.0, 1.0, half)
+    magnitude, laplacian, degrees = CPUEngine(kernels="numba").cut_laplacian(P, 5000, X, 1.0, 1.0, half)
     plain = CPUEngine(kernels="numpy").cut_laplacian(P, 5000, X, 1.0, 1.0, half)
-    assert cut == pytest.approx(plain[0], rel=1e-13)
+    assert magnitude == pytest.approx(plain[0], rel=1e-13)
     np.testing.assert_allclose(laplacian, plain[1], atol=1e-10)
     np.testing.assert_allclose(degrees, plain[2], atol=1e-10)
 

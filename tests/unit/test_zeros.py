@@ -203,7 +203,7 @@ def test_large_means_cost_no_digits(kind, unit, weighted, rng):
     X = offset_rows(rng, kind)
     scale = 1.0 / (NUMPY.row_norms(X) + 1e-9) if unit else 1.0
     weights = rng.integers(1, 5, size=len(X)).astype(float) if weighted else 1.0
-    mean = NUMPY.weighted_sum(X, weights * scale * np.ones(len(X))) / np.sum(weights * np.ones(len(X)))
+    mean = NUMPY.cross(None, X, weights * scale * np.ones(len(X)))[0] / np.sum(weights * np.ones(len(X)))
     components = rng.standard_normal((70, 70))
     assert zeros.scatter(X, scale, mean, weights, "numba") is not None
     assert zeros.project(X, scale, mean, components, "numba") is not None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 
@@ -16,11 +16,20 @@ from adaam.engines.columns import at, beside, spread, total
 from adaam.engines.compiled import MANY_ROWS, uses_numba
 from adaam.engines.equal_rows import distinct
 from adaam.engines.neighbors import tiles as neighbor_tiles
-from adaam.engines.neighbors.graph import NeighborGraph, half_degrees
+from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
 from adaam.engines.neighbors.ties import neighborhoods, tie_tolerance
-from adaam.engines.protocol import Clusters, Result, laplacian_beside, two_passes
+from adaam.engines.protocol import Clusters, Half, Result, pruned_laplacian
 from adaam.engines.pruned import tiles as pruned_tiles
-from adaam.engines.pruned.cut import MIN_ROWS, Bracket, Tally, counted, exact_cut, guess_bracket, rounding_room
+from adaam.engines.pruned.cut import (
+    MIN_ROWS,
+    Bracket,
+    Tally,
+    counted,
+    exact_cut,
+    guess_bracket,
+    kept_from,
+    rounding_room,
+)
 from adaam.linalg import eigh
 
 # A tile, its magnitudes, its mask and the positions of the survivors: about four times the tile in float64.
@@ -47,16 +56,16 @@ class CPUEngine:
     kernels : {"auto", "numba", "numpy"}, default="auto"
         What runs the passes over all pairs, and products of rows with many zeros: kernels that numba compiles on first
         use (`pip install adaam[fast]`), or NumPy and SciPy. "auto" is numba where it is installed and there are
-        thousands of rows; results agree to rounding, up to `recall`.
-    recall : float, default=0.985
-        Share of true neighbours that is enough. From 32,768 rows on numba's search looks into clusters near each row
-        alone, as many as sampled neighbours need, measures on 200 other rows what that finds, and searches all pairs
-        where it is less. 1.0 means all pairs, so that neighbours are exact; NumPy's are exact always.
+        thousands of rows; results agree to rounding.
+    recall : float, default=1.0
+        Share of true neighbours that is enough. 1.0 means all of them, whatever kernels there are. Less is faster from
+        32,768 rows on, with numba: the search then probes cells of nearby rows alone, as many as sampled neighbours
+        need, measures on 200 other rows what that finds, and searches all pairs where it is less.
     """
 
     tile_bytes: int = 1 << 25
     kernels: str = "auto"
-    recall: float = 0.985
+    recall: float = 1.0
     name: str = "cpu"
 
     def accepts(self, X: Any) -> bool:
@@ -99,12 +108,10 @@ class CPUEngine:
         """Euclidean length of each row, in float64 and safe from overflow."""
         return np.concatenate(list(ordered_map(lambda rows: _row_norms(X[rows]), self._blocks(X))))
 
-    def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
-        """Return the sum over rows of weight * x, in float64."""
-        return np.asarray(self.cross(spread(weights, X.shape[0])[:, None], X)[0])
-
-    def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
-        """Return the sum over rows of weight * a b', in float64."""
+    def cross(self, A: Tall | None, B: Tall, weights: Column = 1.0) -> FloatMatrix:
+        """Return the sum over rows of weight * a b', in float64; None stands for a column of ones."""
+        if A is None:
+            return self.cross(spread(weights, B.shape[0])[:, None], B)
 
         def part(rows: slice) -> FloatMatrix:
             if A is B and not issparse(A):
@@ -113,9 +120,14 @@ class CPUEngine:
 
         return np.asarray(sum(ordered_map(part, self._blocks(A, B.shape[1]))))
 
-    def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
-        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
+    def scatter(
+        self, X: Tall, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
+    ) -> FloatMatrix:
+        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean, or n x n `between_rows`."""
         n, d = X.shape
+        if between_rows:
+            root = np.sqrt(spread(weights, n))
+            return _row_products(X, scale, mean) * root[:, None] * root
         found = zeros.scatter(X, scale, mean, weights, self.kernels)
         if found is not None:
             return found
@@ -141,16 +153,6 @@ class CPUEngine:
         whole = np.zeros((d, d))
         whole[np.ix_(used, used)] = sums
         return whole
-
-    def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
-        """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
-        factors = beside(scale, slice(None))
-        if issparse(X):
-            scaled = X.astype(np.float64).multiply(factors).tocsr()
-            along = np.asarray(scaled @ mean)
-            return np.asarray((scaled @ scaled.T).toarray() - along[:, None] - along + mean @ mean)
-        centred = _float64(X) * factors - mean
-        return np.asarray(centred @ centred.T)
 
     def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
@@ -220,50 +222,50 @@ class CPUEngine:
         """Return the graph itself."""
         return graph
 
+    def ashalf(self, half: Sparse | Half) -> HostHalf:
+        """Return a half affinity of the host itself."""
+        return half if isinstance(half, HostHalf) else HostHalf(csr_array(half))
+
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
         """All eigenpairs of a small symmetric matrix, values ascending."""
         return eigh(A)
 
-    def sparse_gram(self, entries: Sparse, X: Tall) -> FloatMatrix:
-        """Return X' H X for a sparse H, in float64."""
-
-        def part(rows: slice) -> FloatMatrix:
-            return np.asarray(_float64(X[rows]).T @ (entries[rows] @ X).astype(np.float64))
-
-        return np.asarray(sum(ordered_map(part, self._blocks(X, X.shape[1]))))
-
-    def half_degrees(self, half: Sparse) -> FloatVector:
-        """Row sums of H + H'."""
-        return half_degrees(half)
-
-    def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
-        """Return the t-th largest magnitude of PP', counted with multiplicity."""
-        n = P.shape[0]
-        entries = _Entries(P, spread(weights, n), spread(diagonal, n), self._tile_rows(), self._screens(P))
-        return exact_cut(entries, t)
-
-    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, FloatVector]:
-        """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
-        w = spread(weights, P.shape[0])
-        if self._screens(P, X):
-            from adaam.engines.pruned import screened
-
-            return screened.pruned_gram(P, threshold, X, w)
-        half, along, down = pruned_tiles.pruned_sums(pruned_tiles.all_pairs(P, w, X), X, threshold, self._tile_rows())
-        return half + half.T, (along + down) * w
-
     def cut_laplacian(
-        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column, half: Sparse | None
+        self,
+        P: Tall,
+        t: float,
+        X: Tall,
+        weights: Column,
+        diagonal: Column,
+        half: Half | None = None,
+        *,
+        cut: float | None = None,
     ) -> tuple[float, FloatMatrix, FloatVector]:
-        """Return the cut for t entries, and Laplacian and row sums of what it keeps."""
+        """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps."""
         n = P.shape[0]
-        if self._screens(P, X):
+        w, own = spread(weights, n), spread(diagonal, n)
+        if cut is None and self._screens(P, X):
             from adaam.engines.pruned import screened
 
-            found = screened.cut_laplacian(P, t, X, spread(weights, n), spread(diagonal, n), half)
+            found = screened.cut_laplacian(P, t, X, w, own, None if half is None else self.ashalf(half))
             if found is not None:
                 return found
-        return laplacian_beside(self, two_passes(self, P, t, X, weights, diagonal), X, half)
+        if cut is None:
+            cut = exact_cut(_Entries(P, w, own, self._tile_rows(), self._screens(P)), t)
+        gram, degrees = self._pruned_gram(P, kept_from(cut, P.dtype), X, w)
+        return cut, pruned_laplacian(self, gram, degrees, X, half), degrees
+
+    def _pruned_gram(
+        self, P: FloatMatrix, threshold: float, X: FloatMatrix, weights: FloatVector
+    ) -> tuple[FloatMatrix, FloatVector]:
+        """X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
+        if self._screens(P, X):
+            from adaam.engines.pruned import screened
+
+            return screened.pruned_gram(P, threshold, X, weights)
+        block = pruned_tiles.all_pairs(P, weights, X)
+        half, along, down = pruned_tiles.pruned_sums(block, X, threshold, self._tile_rows())
+        return half + half.T, (along + down) * weights
 
     def _screens(self, *factors: FloatMatrix) -> bool:
         """Whether compiled loops pass over the pairs, which take rows in float64."""
@@ -282,12 +284,6 @@ class CPUEngine:
         best = KMeans(n_clusters, n_init=n_init, random_state=seed, tol=0.0).fit(Z[order], sample_weight=weights[order])
         labels = self.nearest(Z, best.cluster_centers_)
         return Clusters(best.cluster_centers_, labels, float(best.inertia_))
-
-    def kmeans_rounds(
-        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
-    ) -> list[Clusters]:
-        """Return what `kmeans` gives for each seed."""
-        return [self.kmeans(Z, n_clusters, n_init, seed, weights) for seed in seeds]
 
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
         """Index of the nearest centre of each row, the first one on a tie."""
@@ -361,6 +357,17 @@ def _others(indices: IntMatrix, distances: FloatMatrix, rows: IntVector) -> tupl
     kept = indices != rows[:, None]
     kept[kept.all(axis=1), -1] = False
     return indices[kept].reshape(len(rows), -1), distances[kept].reshape(len(rows), -1)
+
+
+def _row_products(X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
+    """Inner products of scale * x - mean between all rows, of which there are few."""
+    factors = beside(scale, slice(None))
+    if issparse(X):
+        scaled = X.astype(np.float64).multiply(factors).tocsr()
+        along = np.asarray(scaled @ mean)
+        return np.asarray((scaled @ scaled.T).toarray() - along[:, None] - along + mean @ mean)
+    centred = _float64(X) * factors - mean
+    return np.asarray(centred @ centred.T)
 
 
 def _weighted_gram(block: FloatMatrix, weights: Any) -> FloatMatrix:

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from adaam._checks import check_word
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines.cluster import dealt, equal_rows, half, kmeans, lazy, neighbors, pruned
+from adaam.engines.cluster import dealt, equal_rows, kmeans, lazy, neighbors, pruned
 from adaam.engines.cluster.columns import ClusterColumn
 from adaam.engines.cluster.dealt import Groups
+from adaam.engines.cluster.half import ClientHalf, ClusterHalf
 from adaam.engines.cluster.kmeans import ClusterSums
 from adaam.engines.cluster.layout import planned_sizes
 from adaam.engines.cluster.plan import ClusterPlan, cluster_plan
@@ -27,16 +28,24 @@ from adaam.engines.cluster.rows import (
     block_sum,
     centred,
     host_rows,
+    row_products,
 )
 from adaam.engines.cluster.tasks import TaskKernels, task_kernels
-from adaam.engines.cluster.workers import Workers, as_dask_array, connected, dask_array, is_dask, mapped_array
+from adaam.engines.cluster.workers import (
+    TASK_BYTES,
+    TASK_SHARE,
+    Workers,
+    as_dask_array,
+    connected,
+    dask_array,
+    is_dask,
+    mapped_array,
+)
 from adaam.engines.neighbors.graph import NeighborGraph
 from adaam.engines.neighbors.ties import tie_tolerance
-from adaam.engines.protocol import Clusters, Graph, Pruned, Result, laplacian_beside
+from adaam.engines.protocol import Clusters, Graph, Half, Result, pruned_laplacian
+from adaam.engines.pruned.cut import kept_from
 from adaam.linalg import eigh
-
-TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
-TASK_SHARE = 10  # of a worker's memory that those rows may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,7 @@ class DaskEngine:
         """Tell what a fit of rows of this shape costs, on the client's workers or on so many of so much memory each."""
         if workers is None:
             at = self._workers()
-            given = (at.n_workers(), at.n_threads(), self._task_bytes(at))
+            given = (at.n_workers(), at.n_threads(), at.task_bytes())
         else:
             task_bytes = int(min(TASK_BYTES, (memory or np.inf) / TASK_SHARE))
             given = (workers, threads or workers, task_bytes if self.task_bytes is None else self.task_bytes)
@@ -152,7 +161,7 @@ class DaskEngine:
         """Bring rows, a column or a half affinity to the client."""
         if issparse(value):
             return value
-        if isinstance(value, half.ClusterHalf):
+        if isinstance(value, ClusterHalf):
             return value.host()
         if isinstance(value, lazy.LazyRows):
             value = value.array
@@ -168,31 +177,24 @@ class DaskEngine:
             return lazy.lazy_norms(X.array)
         return X.norms() if isinstance(X, ClusterRows) else HOST.row_norms(X)
 
-    def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
-        """Return the sum over rows of weight * x, in float64."""
-        return np.asarray(self.asarray(X).total("weighted-sum", block_sum, weights))
-
-    def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
-        """Return the sum over rows of weight * a b', in float64."""
+    def cross(self, A: Tall | None, B: Tall, weights: Column = 1.0) -> FloatMatrix:
+        """Return the sum over rows of weight * a b', in float64; None stands for a column of ones."""
+        if A is None:
+            return np.asarray(self.asarray(B).total("weighted-sum", block_sum, weights))
         rows = self.asarray(A)
         return np.asarray(rows.total("cross", block_cross, rows if B is A else beside(rows, B), weights))
 
-    def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
-        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
+    def scatter(
+        self, X: Tall, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
+    ) -> FloatMatrix:
+        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean, or n x n `between_rows`."""
+        if between_rows:
+            # Few rows of very many columns: all of them meet in one task, which sends their products alone.
+            rows = self.asarray(X)
+            blocks = rows.each("centred", centred, scale, weights, Fixed(mean))
+            products = rows.workers.fetch([rows.workers.call("row-scatter", row_products, blocks)])
+            return np.asarray(products[0])
         return np.asarray(self.asarray(X).total("scatter", block_scatter, scale, weights, Fixed(mean)))
-
-    def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
-        """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
-        rows = self.asarray(X)
-        blocks = rows.each("centred", centred, scale, Fixed(mean))
-        lines = [[rows.workers.call("row-scatter", _inner, a, b) for b in blocks[i:]] for i, a in enumerate(blocks)]
-        found = [rows.workers.fetch(line) for line in lines]
-        return np.block(
-            [
-                [found[min(i, j)][abs(j - i)].T if j < i else found[i][j - i] for j in range(len(blocks))]
-                for i in range(len(blocks))
-            ]
-        )
 
     def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components."""
@@ -206,7 +208,7 @@ class DaskEngine:
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the client."""
         found = self.asarray(X)
-        given = (n_neighbors, 1.0, self._task_bytes(found.workers))
+        given = (n_neighbors, 1.0, found.workers.task_bytes())
         if rows is None:
             tables = found.workers.fetch(neighbors.nearest_tables(found, *given, self.task_kernels(len(found))))
             return np.concatenate([t.others for t in tables]), np.sqrt(np.concatenate([t.squares for t in tables]))
@@ -216,7 +218,7 @@ class DaskEngine:
         """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the workers."""
         rows = self.asarray(X)
         length = float(np.sqrt(sum(found.square for found in rows.workers.fetch(rows.lengths())) / len(rows)))
-        given = (tie_tolerance(length, rows.dtype), self._task_bytes(rows.workers), self.task_kernels(len(rows)))
+        given = (tie_tolerance(length, rows.dtype), rows.workers.task_bytes(), self.task_kernels(len(rows)))
         return neighbors.neighbor_graph(rows, n_neighbors, weights, *given)
 
     def asgraph(self, graph: NeighborGraph) -> Graph:
@@ -227,54 +229,40 @@ class DaskEngine:
         """All eigenpairs of a small symmetric matrix, values ascending."""
         return eigh(A)
 
-    def sparse_gram(self, entries: Sparse | Any, X: Tall) -> FloatMatrix:
-        """Return X' H X for a sparse H, in float64."""
-        rows = self.asarray(X)
-        blocks = half.host_half(entries, rows.sizes, rows.workers) if issparse(entries) else entries
-        return half.sparse_gram(blocks, rows, self._task_bytes(rows.workers))
-
-    def half_degrees(self, half: Sparse | Any) -> Column:
-        """Row sums of H + H'."""
-        return HOST.half_degrees(half) if issparse(half) else half.degrees()
-
-    def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
-        """Return the t-th largest magnitude of PP', counted with multiplicity."""
-        rows = self.asarray(P)
-        return pruned.cut(rows, t, weights, diagonal, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
-
-    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, Column]:
-        """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
-        factor = self.asarray(P)
-        rows = factor if X is P else beside(factor, X)
-        given = (weights, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
-        return pruned.pruned_gram(factor, threshold, rows, *given)
+    def ashalf(self, half: Sparse | Half) -> Half:
+        """Return a half affinity on the workers itself; entries of the client's are split when they meet rows."""
+        if isinstance(half, ClusterHalf):
+            return half
+        return ClientHalf(csr_array(half if issparse(half) else half.host()))
 
     def cut_laplacian(
-        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column, half: Any
+        self,
+        P: Tall,
+        t: float,
+        X: Tall,
+        weights: Column,
+        diagonal: Column,
+        half: Half | None = None,
+        *,
+        cut: float | None = None,
     ) -> tuple[float, FloatMatrix, Column]:
-        """Return the cut for t entries, and Laplacian and row sums of what it keeps."""
-        rows = self.asarray(P) if X is P else X
-        return laplacian_beside(self, self.cut_gram(P, t, rows, weights, diagonal), rows, half)
-
-    def cut_gram(self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column) -> Pruned:
-        """Return the cut for t entries, and the Gram matrix and row sums of what it keeps."""
+        """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps."""
         factor = self.asarray(P)
         rows = factor if X is P else beside(factor, X)
-        given = (weights, diagonal, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
-        return Pruned(*pruned.cut_gram(factor, t, rows, *given))
+        given = (rows.workers.task_bytes(), self.task_kernels(len(rows)))
+        if cut is None:
+            cut, gram, degrees = pruned.cut_gram(factor, t, rows, weights, diagonal, *given)
+        else:
+            gram, degrees = pruned.pruned_gram(factor, kept_from(cut, factor.dtype), rows, weights, *given)
+        links = None if half is None else self.ashalf(half)
+        return cut, pruned_laplacian(self, gram, degrees, rows, links), degrees
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
-        """Best of `n_init` runs by inertia; independent of the order of rows."""
-        return self.kmeans_rounds(Z, n_clusters, n_init, [seed], weights)[0]
-
-    def kmeans_rounds(
-        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
-    ) -> list[Clusters]:
-        """Return what `kmeans` gives for each seed; labels stay on the workers, as a column."""
+        """Best of `n_init` runs by inertia; independent of the order of rows. Labels stay on the workers, a column."""
         check_word("starts", self.starts, ("auto", "k-means++", "k-means||"))
         rows = self.asarray(Z)
-        found = kmeans.kmeans(rows, n_clusters, n_init, list(seeds), weights, self.starts)
-        return [Clusters(centers, self.nearest(rows, centers), inertia) for centers, inertia in found]
+        centers, inertia = kmeans.kmeans(rows, n_clusters, n_init, seed, weights, self.starts)
+        return Clusters(centers, self.nearest(rows, centers), inertia)
 
     def nearest(self, Z: Tall, centers: FloatMatrix) -> Any:
         """Index of the nearest centre of each row, the first one on a tie: a column for rows on the workers."""
@@ -323,16 +311,11 @@ class DaskEngine:
         return task_kernels(self.kernels, n_rows, HOST._tile_rows())
 
     def _workers(self) -> Workers:
-        return connected(self.client, self.in_flight, self.patience, self.progress)
-
-    def _task_bytes(self, workers: Workers) -> int:
-        if self.task_bytes is not None:
-            return self.task_bytes
-        return int(min(TASK_BYTES, workers.worker_bytes() / TASK_SHARE))
+        return connected(self.client, self.in_flight, self.patience, self.progress, self.task_bytes)
 
     def _sizes(self, X: Any, workers: Workers) -> tuple[int, ...]:
         n, d = X.shape
-        return planned_sizes(int(n), 8 * int(d), workers.n_threads(), self._task_bytes(workers), self.block_rows)
+        return planned_sizes(int(n), 8 * int(d), workers.n_threads(), workers.task_bytes(), self.block_rows)
 
     def __deepcopy__(self, memo: Any) -> "DaskEngine":
         """Return the engine itself: it is fixed, and a client is one connection."""
@@ -342,7 +325,3 @@ class DaskEngine:
         """Leave the client behind: elsewhere the current one is used."""
         given = (None, self.block_rows, self.task_bytes, self.in_flight, self.starts, self.patience, self.progress)
         return DaskEngine, (*given, self.kernels)
-
-
-def _inner(A: FloatMatrix, B: FloatMatrix) -> FloatMatrix:
-    return A @ B.T

@@ -12,7 +12,7 @@ from adaam.engines.cluster.layout import Sizes, added, starts
 from adaam.engines.cluster.rows import ClusterRows
 from adaam.engines.cluster.tasks import PairTask, RunningSum, all_pairs, exchanged, pair_tasks, partners_at_once
 from adaam.engines.cluster.workers import Future, Workers
-from adaam.engines.neighbors.graph import FittedHeat, pair_weights
+from adaam.engines.neighbors.graph import FittedHeat, HostHalf, pair_weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +28,10 @@ class ClusterHalf:
         """Bring all entries to the client."""
         return csr_array(vstack(self.workers.fetch(self.parts), format="csr"))
 
+    def gram(self, X: ClusterRows) -> FloatMatrix:
+        """Return X' K X, in float64."""
+        return sparse_gram(self, X, X.workers.task_bytes())
+
     def degrees(self) -> ClusterColumn:
         """Row sums of K + K'."""
         workers, edges = self.workers, (*starts(self.sizes), sum(self.sizes))
@@ -36,6 +40,14 @@ class ClusterHalf:
             workers, "degrees", sums, len(sums), 16.0 * self.n_entries, summed_rows, lambda i: [self.parts[i]]
         )
         return ClusterColumn(tuple(parts), self.sizes, workers)
+
+
+class ClientHalf(HostHalf):
+    """Half of an affinity that the client has; its entries are split when they meet rows on the workers."""
+
+    def gram(self, X: ClusterRows) -> FloatMatrix:
+        """Return X' H X, in float64."""
+        return host_half(self.matrix, X.sizes, X.workers).gram(X)
 
 
 class Sent(NamedTuple):

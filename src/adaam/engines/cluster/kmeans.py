@@ -24,9 +24,9 @@ class ClusterSums(NamedTuple):
 
 
 def kmeans(
-    Z: ClusterRows, n_clusters: int, n_init: int, seeds: list[int], weights: Column, starts: str
-) -> list[tuple[FloatMatrix, float]]:
-    """Centres and inertia of the best run for each seed, each run until no label changes."""
+    Z: ClusterRows, n_clusters: int, n_init: int, seed: int, weights: Column, starts: str
+) -> tuple[FloatMatrix, float]:
+    """Centres and inertia of the best run, each run until no label changes."""
     rows = SortedRows(Z, weights)
     n_rows = sum(rows.sizes)
     if n_rows < n_clusters:
@@ -36,7 +36,7 @@ def kmeans(
         starts = "k-means||" if many else "k-means++"
     begin = parallel_starts if starts == "k-means||" else plus_plus_starts
     mean = np.sum(rows.each("kmeans-mean", row_sums), axis=0) / n_rows
-    return [_best(rows, mean, begin(rows, mean, n_clusters, n_init, seed)) for seed in seeds]
+    return _best(rows, mean, begin(rows, mean, n_clusters, n_init, seed))
 
 
 def _best(rows: SortedRows, mean: FloatVector, centers: FloatMatrix) -> tuple[FloatMatrix, float]:

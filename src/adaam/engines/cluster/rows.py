@@ -240,7 +240,7 @@ def block_cross(A: Any, B: Any, weights: Column) -> FloatMatrix:
 
 def block_sum(X: Any, weights: Column) -> Any:
     """Sum over rows of weight * x."""
-    return HOST.weighted_sum(X, weights)
+    return HOST.cross(None, X, weights)
 
 
 def block_scatter(X: Any, scale: Column, weights: Column, mean: Any) -> FloatMatrix:
@@ -258,7 +258,14 @@ def block_nearest(Z: Any, centers: FloatMatrix) -> IntVector:
     return HOST.nearest(Z, centers)
 
 
-def centred(X: Any, scale: Column, mean: Any) -> FloatMatrix:
-    """Rows scaled and less their mean, dense in float64: of few rows alone."""
+def centred(X: Any, scale: Column, weights: Column, mean: Any) -> FloatMatrix:
+    """Rows scaled, less their mean and times the root of their weight, dense in float64: of few rows alone."""
     dense = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
-    return np.asarray(dense * (scale if isinstance(scale, float) else scale[:, None]) - mean)
+    moved = dense * (scale if isinstance(scale, float) else scale[:, None]) - mean
+    return np.asarray(moved * (np.sqrt(weights) if isinstance(weights, float) else np.sqrt(weights)[:, None]))
+
+
+def row_products(blocks: list[FloatMatrix]) -> FloatMatrix:
+    """Inner products between all rows."""
+    rows = np.concatenate(blocks)
+    return np.asarray(rows @ rows.T)

@@ -19,6 +19,8 @@ from adaam.progress import LOGGER, ChangingLine
 Future: TypeAlias = Any
 AT_ONCE = 2  # tasks of a pass under way for each thread: one runs, and what the next one needs is fetched
 TURNS = 3  # with those that are done and wait for a slower one before them, in whose order they are added up
+TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
+TASK_SHARE = 10  # of a worker's memory that those rows may take
 CHECK_SECONDS = 5.0  # between two looks at whether there are workers at all
 
 
@@ -37,6 +39,7 @@ class Workers:
     in_flight: int
     patience: float
     progress: bool
+    given_bytes: int | None = None  # of rows that a task may hold, where the caller has said so
     _told: dict[str, float] = field(default_factory=dict, repr=False)
 
     def call(self, name: str, work: Callable[..., Any], *given: Any) -> Future:
@@ -114,6 +117,12 @@ class Workers:
             limits = [worker["memory_limit"] or np.inf for worker in self._known().values()]
             self._told["bytes"] = float(min(limits, default=np.inf))
         return self._told["bytes"]
+
+    def task_bytes(self) -> int:
+        """Bytes of rows that a task may hold."""
+        if self.given_bytes is not None:
+            return self.given_bytes
+        return int(min(TASK_BYTES, self.worker_bytes() / TASK_SHARE))
 
     def blocks_of(self, array: Any) -> list[Future]:
         """Compute the row blocks of a Dask array that has all columns in one chunk."""
@@ -201,7 +210,9 @@ def as_it_is(value: Any) -> Any:
     return value
 
 
-def connected(client: Any, in_flight: int | None, patience: float, progress: bool) -> Workers:
+def connected(
+    client: Any, in_flight: int | None, patience: float, progress: bool, task_bytes: int | None = None
+) -> Workers:
     """Workers of the given client, or of the one that is current here."""
     if find_spec("distributed") is None:
         raise ImportError('engine="dask" needs dask and distributed. Install them with: pip install adaam[dask]')
@@ -216,7 +227,7 @@ def connected(client: Any, in_flight: int | None, patience: float, progress: boo
                 "Client; client = Client() for workers on this machine, or Client(address) for a cluster."
             ) from error
     workers = Workers(client, 0, patience, progress)
-    return Workers(client, in_flight or TURNS * workers.n_threads() + 2, patience, progress, workers._told)
+    return Workers(client, in_flight or TURNS * workers.n_threads() + 2, patience, progress, task_bytes, workers._told)
 
 
 def is_dask(X: Any) -> bool:

@@ -1,6 +1,7 @@
 """Arrays of the GPU engine: tensors of rows, or host rows that stream to the device; their sums; sparse affinities."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,16 +100,13 @@ def row_norms(place: Place, X: Tall) -> torch.Tensor:
     return torch.cat(parts)
 
 
-def weighted_sum(place: Place, X: Tall, weights: Column) -> FloatVector:
-    """Sum over rows of weight * x, in float64."""
-    total = torch.zeros(X.shape[1], dtype=torch.float64, device=place.device)
-    for rows in place.blocks(X):
-        total += _times(place.rows(X, rows, torch.float64), weights, rows).sum(dim=0)
-    return host(total)
-
-
-def cross(place: Place, A: Tall, B: Tall, weights: Column) -> FloatMatrix:
-    """Sum over rows of weight * a b', in float64."""
+def cross(place: Place, A: Tall | None, B: Tall, weights: Column) -> FloatMatrix:
+    """Sum over rows of weight * a b', in float64; None stands for a column of ones."""
+    if A is None:
+        sums = torch.zeros(B.shape[1], dtype=torch.float64, device=place.device)
+        for rows in place.blocks(B):
+            sums += _times(place.rows(B, rows, torch.float64), weights, rows).sum(dim=0)
+        return host(sums)[None]
     total = torch.zeros((A.shape[1], B.shape[1]), dtype=torch.float64, device=place.device)
     for rows in place.blocks(A, B.shape[1]):
         right = place.rows(B, rows, torch.float64)
@@ -129,13 +127,14 @@ def scatter(place: Place, X: Tall, scale: Column, mean: FloatVector, weights: Co
     return host(total)
 
 
-def row_scatter(place: Place, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
-    """Inner products of scale * x - mean between all rows, of which there are few."""
+def row_scatter(place: Place, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
+    """Inner products of root * (scale * x - mean) between all rows, of which there are few."""
     n, d = X.shape
     total = torch.zeros((n, n), dtype=torch.float64, device=place.device)
     for columns in row_blocks(d, max(16, place.tile_bytes // (8 * n))):
         block = place.rows(X[:, columns], slice(None), torch.float64)
         centred = _times(block, scale, slice(None)) - place.vector(mean[columns])
+        centred = _times(centred, weights**0.5, slice(None))
         total += centred @ centred.T
     return host(total)
 
@@ -169,6 +168,13 @@ class DeviceHalf:
     indices: torch.Tensor  # int64
     values: torch.Tensor  # float64
     diagonal: Column
+    tile_bytes: int = 1 << 28  # for temporaries
+
+    def gram(self, X: Tall) -> FloatMatrix:
+        """X' H X: rows of H X summed in X's precision, their products with X in float64."""
+        place = Place(self.values.device, self.tile_bytes)
+        with torch.cuda.device(place.device) if place.device.type == "cuda" else nullcontext():
+            return sparse_gram(place, self, place.rows(X, slice(None)))
 
     def host(self) -> csr_array:
         """Bring it to the host."""

@@ -8,16 +8,15 @@ from importlib.util import find_spec
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from adaam._checks import check_word
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines import equal_rows
-from adaam.engines.blocks import row_blocks
 from adaam.engines.neighbors.graph import NeighborGraph
 from adaam.engines.neighbors.ties import neighborhoods, tie_tolerance
-from adaam.engines.protocol import Clusters, Graph, Result, laplacian_beside, two_passes
-from adaam.engines.pruned.cut import exact_cut
+from adaam.engines.protocol import Clusters, Graph, Half, Result, pruned_laplacian
+from adaam.engines.pruned.cut import exact_cut, kept_from
 from adaam.linalg import eigh
 
 
@@ -210,29 +209,19 @@ class GPUEngine:
         return self._arrays().row_norms(self._place(), X)
 
     @verb
-    def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
-        """Return the sum over rows of weight * x, in float64."""
-        place = self._place()
-        return cast(FloatVector, self._arrays().weighted_sum(place, X, place.column(weights)))
-
-    @verb
-    def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
-        """Return the sum over rows of weight * a b', in float64."""
+    def cross(self, A: Tall | None, B: Tall, weights: Column = 1.0) -> FloatMatrix:
+        """Return the sum over rows of weight * a b', in float64; None stands for a column of ones."""
         place = self._place()
         return cast(FloatMatrix, self._arrays().cross(place, A, B, place.column(weights)))
 
     @verb
-    def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
-        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
-        place = self._place()
+    def scatter(
+        self, X: Tall, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
+    ) -> FloatMatrix:
+        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean, or n x n `between_rows`."""
+        place, arrays = self._place(), self._arrays()
         columns = place.column(scale), mean, place.column(weights)
-        return cast(FloatMatrix, self._arrays().scatter(place, X, *columns))
-
-    @verb
-    def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
-        """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
-        place = self._place()
-        return cast(FloatMatrix, self._arrays().row_scatter(place, X, place.column(scale), mean))
+        return cast(FloatMatrix, (arrays.row_scatter if between_rows else arrays.scatter)(place, X, *columns))
 
     @verb
     def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
@@ -280,16 +269,13 @@ class GPUEngine:
         return on_device(self._place(), graph)
 
     @verb
-    def sparse_gram(self, entries: Sparse | Any, X: Tall) -> FloatMatrix:
-        """Return X' H X for a sparse H, in float64; rows of H X are summed in X's precision."""
-        arrays, place = self._arrays(), self._place()
-        half = arrays.half_on_device(place, entries) if issparse(entries) else entries
-        return cast(FloatMatrix, arrays.sparse_gram(place, half, self._dense(X)))
-
-    @verb
-    def half_degrees(self, half: Sparse | Any) -> Column:
-        """Row sums of H + H'."""
-        return (self._arrays().half_on_device(self._place(), half) if issparse(half) else half).degrees()
+    def ashalf(self, half: Sparse | Half) -> Half:
+        """Copy a half affinity of the host to the device."""
+        arrays = self._arrays()
+        if isinstance(half, arrays.DeviceHalf):
+            return cast(Half, half)
+        entries = half if issparse(half) else half.host()
+        return cast(Half, arrays.half_on_device(self._place(), csr_array(entries)))
 
     @verb
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
@@ -301,30 +287,29 @@ class GPUEngine:
         return self.to_host(values), self.to_host(vectors)
 
     @verb
-    def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
-        """Return the t-th largest magnitude of PP', counted with multiplicity."""
-        from adaam.engines.gpu.pruned import DeviceEntries
-
-        pairs = self._pairs(P, weights)
-        return exact_cut(DeviceEntries(pairs, self._vector(diagonal, P)), t) * float(pairs.unit)
-
-    @verb
-    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, Column]:
-        """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
+    def cut_laplacian(
+        self,
+        P: Tall,
+        t: float,
+        X: Tall,
+        weights: Column,
+        diagonal: Column,
+        half: Half | None = None,
+        *,
+        cut: float | None = None,
+    ) -> tuple[float, FloatMatrix, Column]:
+        """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps."""
         from adaam.engines.gpu import fused, pruned
 
         pairs, rows = self._pairs(P, weights), self._dense(X)
+        if cut is None:
+            cut = exact_cut(pruned.DeviceEntries(pairs, self._vector(diagonal, P)), t) * float(pairs.unit)
+        threshold = kept_from(cut, P.dtype)
         if isinstance(pairs, fused.FusedPairs) and fused.holds_range(pairs, threshold):
             gram, degrees = fused.pruned_gram(pairs, threshold, rows)
         else:
             gram, degrees = pruned.pruned_gram(self._tile_pairs(P, weights), threshold, rows)
-        return self.to_host(gram), degrees
-
-    def cut_laplacian(
-        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column, half: Any
-    ) -> tuple[float, FloatMatrix, Column]:
-        """Return the cut for t entries, and Laplacian and row sums of what it keeps."""
-        return laplacian_beside(self, two_passes(self, P, t, X, weights, diagonal), X, half)
+        return cut, pruned_laplacian(self, self.to_host(gram), degrees, X, half), degrees
 
     @verb
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
@@ -333,13 +318,6 @@ class GPUEngine:
         Rows enter in the order of their coordinates, copies side by side, and runs go on until no label changes: so
         neither the order of rows nor writing a weight as copies moves the result.
         """
-        return self.kmeans_rounds(Z, n_clusters, n_init, [seed], weights)[0]
-
-    @verb
-    def kmeans_rounds(
-        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
-    ) -> list[Clusters]:
-        """Return what `kmeans` gives for each seed; as many rounds as memory allows run as one batch."""
         from adaam.engines.gpu import kmeans
 
         place, rows = self._place(), self._dense(Z)
@@ -348,17 +326,11 @@ class GPUEngine:
         if len(present) < n_clusters:
             raise ValueError(f"n_clusters={n_clusters} exceeds the {len(present)} rows of positive weight.")
         chosen = present[kmeans.coordinate_order(rows[present])]
-        multiplicities = counts[chosen]
-        # Distances of all rows to the candidates of a start: about sixteen numbers of 8 bytes for each.
-        together = max(1, self.tile_bytes // (128 * n_init * len(present)))
-        found: list[Clusters] = []
-        for part in row_blocks(len(seeds), together):
-            runs = kmeans.kmeans_runs(place, rows[chosen], multiplicities, n_clusters, n_init, seeds[part])
-            lowest = runs.inertia.view(-1, n_init).min(dim=1)
-            best = lowest.indices + n_init * _torch().arange(len(lowest.indices), device=place.device)
-            labels = self.to_host(kmeans.nearest(place, rows, runs.centers[best]).T.contiguous())
-            found += map(Clusters, self.to_host(runs.centers[best]), labels, lowest.values.tolist())
-        return found
+        runs = kmeans.kmeans_runs(place, rows[chosen], counts[chosen], n_clusters, n_init, [seed])
+        best = int(runs.inertia.argmin())
+        labels = kmeans.nearest(place, rows, runs.centers[best][None])[:, 0]
+        centers = self.to_host(runs.centers[best])
+        return Clusters(centers, self.to_host(labels.contiguous()), float(runs.inertia[best]))
 
     @verb
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:

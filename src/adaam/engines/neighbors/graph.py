@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array, diags_array, issparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse
+from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
+from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.columns import spread
+
+BLOCK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,34 @@ def _keys(matrix: csr_array) -> IntVector:
     return np.asarray(rows + matrix.indices)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HostHalf:
+    """Half H of an affinity H + H' on the host: each edge of a graph at the row where it was found."""
+
+    matrix: Sparse
+
+    def host(self) -> Sparse:
+        """Return the entries of H."""
+        return self.matrix
+
+    def degrees(self) -> FloatVector:
+        """Row sums of H + H'."""
+        along = np.asarray(self.matrix.sum(axis=1)).ravel()
+        return np.asarray(along + np.bincount(self.matrix.indices, self.matrix.data, len(along)))
+
+    def gram(self, X: Tall) -> FloatMatrix:
+        """Return X' H X, in float64."""
+
+        def part(rows: slice) -> FloatMatrix:
+            block = X[rows].toarray() if issparse(X) else X[rows]
+            product = self.matrix[rows] @ X
+            dense = product.toarray() if issparse(product) else product
+            return np.asarray(np.asarray(block, np.float64).T @ dense.astype(np.float64))
+
+        blocks = row_blocks(X.shape[0], max(16, BLOCK_BYTES // (16 * max(1, X.shape[1]))))
+        return np.asarray(sum(ordered_map(part, blocks)))
+
+
 @dataclass(frozen=True, slots=True)
 class NeighborGraph:
     """Neighbours of each row in compressed rows: self excluded, nearest first.
@@ -121,11 +152,12 @@ class NeighborGraph:
         _, piece = connected_components(edges, directed=False)
         return np.sort(np.bincount(piece))[::-1]
 
-    def heat_half(self, heat: FittedHeat, weights: Column) -> csr_array:
+    def heat_half(self, heat: FittedHeat, weights: Column) -> HostHalf:
         """Half H of the affinity H + H' of heat weights, the larger of a pair's two; copies of a row weigh 1."""
         # One bandwidth for all asks for no row.
         rows = self.indices if isinstance(heat.bandwidths, float) else self.rows()
-        return self.half(heat.weights(rows, self.indices, self.distances), weights, same_both_ways=self.measured)
+        values = heat.weights(rows, self.indices, self.distances)
+        return HostHalf(self.half(values, weights, same_both_ways=self.measured))
 
     def half(self, values: FloatVector, weights: Column, *, same_both_ways: bool) -> csr_array:
         """Values on the entries, each pair's larger one split between the entries of its two directions."""
@@ -153,9 +185,3 @@ def _in_one_piece(edges: csr_array) -> bool:
     reached[breadth_first_order(edges, 0, return_predecessors=False)] = True
     rest = np.flatnonzero(~reached)
     return len(rest) == 0 or bool((edges[rest] @ reached.astype(np.float64) > 0).all())
-
-
-def half_degrees(half: Sparse) -> FloatVector:
-    """Row sums of H + H'."""
-    along = np.asarray(half.sum(axis=1)).ravel()
-    return np.asarray(along + np.bincount(half.indices, half.data, len(along)))

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from adaam._typing import FloatMatrix, FloatVector, IntVector, Sparse
+from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.compiled import MANY_ROWS
 from adaam.engines.neighbors.cells import kd_leaves, nearest_center
-from adaam.engines.neighbors.graph import half_degrees
+from adaam.engines.neighbors.graph import HostHalf
 from adaam.engines.packing import (
     PANEL,
     WORD,
@@ -321,7 +321,7 @@ def whole_pass(P: FloatMatrix, X: FloatMatrix, weights: FloatVector, bracket: Br
 
 
 def cut_laplacian(
-    P: FloatMatrix, t: float, X: FloatMatrix, weights: FloatVector, diagonal: FloatVector, half: Sparse | None
+    P: FloatMatrix, t: float, X: FloatMatrix, weights: FloatVector, diagonal: FloatVector, half: HostHalf | None
 ) -> tuple[float, FloatMatrix, FloatVector] | None:
     """Cut, Laplacian and row sums as `Engine.cut_laplacian` has them; None where the guess of the bracket missed."""
     if len(X) <= MIN_ROWS:
@@ -358,12 +358,12 @@ def _laplacian(
     order: IntVector,
     X: FloatMatrix,
     degrees: FloatVector,
-    half: Sparse | None,
+    half: HostHalf | None,
 ) -> FloatMatrix:
     """X'(D - A)X from SWX of all row blocks and the row sums WSw, with a half of another affinity beside them."""
     n, d = X.shape
-    halves = degrees / 2 if half is None else (degrees + half_degrees(half)) / 2
-    links = csr_array((n, n)) if half is None else half
+    halves = degrees / 2 if half is None else (degrees + half.degrees()) / 2
+    links = csr_array((n, n)) if half is None else half.matrix
 
     def part(block: RowBlockPass) -> FloatMatrix:
         places = order[block.rows]
