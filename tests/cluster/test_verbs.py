@@ -114,7 +114,7 @@ def test_lengths_of_rows_are_measured_once(monkeypatch):
 
 
 def test_columns_are_made_by_their_formulas(monkeypatch):
-    from adaam.engines.cluster.columns import MAX_STEPS, on_blocks
+    from adaam.engines.cluster.rows import MAX_STEPS, on_blocks
     from adaam.engines.cluster.workers import Workers
 
     names = []

@@ -2,35 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from adaam._checks import check_word
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines.cluster import dealt, equal_rows, kmeans, lazy, neighbors, pruned
-from adaam.engines.cluster.columns import ClusterColumn
-from adaam.engines.cluster.dealt import Groups
-from adaam.engines.cluster.half import ClientHalf, ClusterHalf
-from adaam.engines.cluster.kmeans import ClusterSums
-from adaam.engines.cluster.layout import planned_sizes
 from adaam.engines.cluster.plan import ClusterPlan, cluster_plan
-from adaam.engines.cluster.rows import (
-    HOST,
-    ClusterRows,
-    Fixed,
-    beside,
-    block_cross,
-    block_nearest,
-    block_project,
-    block_scatter,
-    block_sum,
-    centred,
-    host_rows,
-    row_products,
-)
-from adaam.engines.cluster.tasks import TaskKernels, task_kernels
 from adaam.engines.cluster.workers import (
     TASK_BYTES,
     TASK_SHARE,
@@ -46,6 +25,12 @@ from adaam.engines.neighbors.ties import tie_tolerance
 from adaam.engines.protocol import Clusters, Graph, Half, Result, pruned_laplacian
 from adaam.engines.pruned.cut import kept_from
 from adaam.linalg import eigh
+
+if TYPE_CHECKING:
+    from adaam.engines.cluster.kmeans import ClusterSums
+    from adaam.engines.cluster.rows import ClusterColumn, ClusterRows
+    from adaam.engines.cluster.shuffle import Groups
+    from adaam.engines.cluster.tasks import TaskKernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +54,8 @@ class DaskEngine:
         Tasks of a pass over block pairs that may be under way or done and not yet added up; None means three for each
         thread and two more.
     starts : {"auto", "k-means++", "k-means||"}, default="auto"
-        Starts of k-means. "k-means++" draws as the other engines do, in as many steps as there are clusters;
-        "k-means||" takes five. "auto" is the first unless there are very many rows or clusters.
+        Starts of k-means. "k-means++" is the CPU engine's k-means, for which mapped rows come to this process;
+        "k-means||" works on the workers. "auto" is the first for rows up to 256 MB.
     patience : float, default=60.0
         Seconds to wait for a worker when none is left, or none but paused ones have anything to do.
     progress : bool, default=False
@@ -114,14 +99,23 @@ class DaskEngine:
 
     def accepts(self, X: Any) -> bool:
         """Whether X is a Dask collection, or rows on the workers."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import ClusterColumn, ClusterRows
+
         return is_dask(X) or isinstance(X, ClusterRows | ClusterColumn | lazy.LazyRows)
 
     def check_rows(self, X: Any, at_least: int) -> Tall:
         """Check a Dask array or DataFrame, as far as can be told without reading it; blocks are checked when read."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import ClusterRows
+
         return X if isinstance(X, ClusterRows | lazy.LazyRows) else lazy.lazy_rows(X, at_least)
 
     def like(self, Z: Tall, X: Any) -> Any:
         """Return Z as the kind of array that X is: a Dask array for a Dask collection, else NumPy."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import ClusterColumn, ClusterRows
+
         if not (is_dask(X) or isinstance(X, lazy.LazyRows)):
             return self.to_host(Z)
         if isinstance(Z, ClusterRows):
@@ -136,6 +130,9 @@ class DaskEngine:
 
     def asarray(self, X: Tall) -> Tall:
         """Bring rows to the workers, in row blocks."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import ClusterRows, host_rows
+
         if isinstance(X, ClusterRows):
             return X
         workers = self._workers()
@@ -149,6 +146,8 @@ class DaskEngine:
 
     def column(self, values: Any) -> Column:
         """Return a float itself, numbers on the workers as a column, others as a vector that is split when used."""
+        from adaam.engines.cluster.rows import ClusterColumn
+
         if isinstance(values, float | ClusterColumn):
             return values
         if not is_dask(values):
@@ -159,6 +158,9 @@ class DaskEngine:
 
     def to_host(self, value: Any) -> Any:
         """Bring rows, a column or a half affinity to the client."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.graph import ClusterHalf
+
         if issparse(value):
             return value
         if isinstance(value, ClusterHalf):
@@ -169,16 +171,23 @@ class DaskEngine:
 
     def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
         """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
-        return equal_rows.distinct(self.asarray(X), weights)
+        from adaam.engines.cluster import shuffle
+
+        return shuffle.distinct(self.asarray(X), weights)
 
     def row_norms(self, X: Tall) -> Column:
         """Euclidean length of each row, in float64 and safe from overflow."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import HOST, ClusterRows
+
         if isinstance(X, lazy.LazyRows):
             return lazy.lazy_norms(X.array)
         return X.norms() if isinstance(X, ClusterRows) else HOST.row_norms(X)
 
     def cross(self, A: Tall | None, B: Tall, weights: Column = 1.0) -> FloatMatrix:
         """Return the sum over rows of weight * a b', in float64; None stands for a column of ones."""
+        from adaam.engines.cluster.rows import beside, block_cross, block_sum
+
         if A is None:
             return np.asarray(self.asarray(B).total("weighted-sum", block_sum, weights))
         rows = self.asarray(A)
@@ -188,6 +197,8 @@ class DaskEngine:
         self, X: Tall, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
     ) -> FloatMatrix:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean, or n x n `between_rows`."""
+        from adaam.engines.cluster.rows import Fixed, block_scatter, centred, row_products
+
         if between_rows:
             # Few rows of very many columns: all of them meet in one task, which sends their products alone.
             rows = self.asarray(X)
@@ -198,6 +209,9 @@ class DaskEngine:
 
     def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import HOST, ClusterRows, Fixed, block_project
+
         if isinstance(X, lazy.LazyRows):
             return lazy.lazy_project(X.array, scale, mean, components)
         if not isinstance(X, ClusterRows):
@@ -207,6 +221,8 @@ class DaskEngine:
 
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the client."""
+        from adaam.engines.cluster import neighbors
+
         found = self.asarray(X)
         given = (n_neighbors, 1.0, found.workers.task_bytes())
         if rows is None:
@@ -216,6 +232,8 @@ class DaskEngine:
 
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
         """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the workers."""
+        from adaam.engines.cluster import neighbors
+
         rows = self.asarray(X)
         length = float(np.sqrt(sum(found.square for found in rows.workers.fetch(rows.lengths())) / len(rows)))
         given = (tie_tolerance(length, rows.dtype), rows.workers.task_bytes(), self.task_kernels(len(rows)))
@@ -231,6 +249,8 @@ class DaskEngine:
 
     def ashalf(self, half: Sparse | Half) -> Half:
         """Return a half affinity on the workers itself; entries of the client's are split when they meet rows."""
+        from adaam.engines.cluster.graph import ClientHalf, ClusterHalf
+
         if isinstance(half, ClusterHalf):
             return half
         return ClientHalf(csr_array(half if issparse(half) else half.host()))
@@ -247,6 +267,9 @@ class DaskEngine:
         cut: float | None = None,
     ) -> tuple[float, FloatMatrix, Column]:
         """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps."""
+        from adaam.engines.cluster import pruned
+        from adaam.engines.cluster.rows import beside
+
         factor = self.asarray(P)
         rows = factor if X is P else beside(factor, X)
         given = (rows.workers.task_bytes(), self.task_kernels(len(rows)))
@@ -259,6 +282,8 @@ class DaskEngine:
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` runs by inertia; independent of the order of rows. Labels stay on the workers, a column."""
+        from adaam.engines.cluster import kmeans
+
         check_word("starts", self.starts, ("auto", "k-means++", "k-means||"))
         rows = self.asarray(Z)
         centers, inertia = kmeans.kmeans(rows, n_clusters, n_init, seed, weights, self.starts)
@@ -266,6 +291,9 @@ class DaskEngine:
 
     def nearest(self, Z: Tall, centers: FloatMatrix) -> Any:
         """Index of the nearest centre of each row, the first one on a tie: a column for rows on the workers."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import HOST, ClusterRows, Fixed, block_nearest
+
         if is_dask(Z):
             return lazy.lazy_nearest(Z, centers)
         if not isinstance(Z, ClusterRows):
@@ -278,8 +306,10 @@ class DaskEngine:
             return mapped_array(Z, work, None, np.intp, "adaam-predict")
         return Z.column(Z.each("labels", work), np.intp)
 
-    def cluster_sums(self, Z: ClusterRows, labels: Any, weights: Column, n_clusters: int) -> ClusterSums:
+    def cluster_sums(self, Z: "ClusterRows", labels: Any, weights: Column, n_clusters: int) -> "ClusterSums":
         """Sums, weights and extent of labelled rows."""
+        from adaam.engines.cluster import kmeans
+
         return kmeans.cluster_sums(Z, labels, weights, n_clusters)
 
     def shared(self, value: Any) -> Any:
@@ -292,28 +322,37 @@ class DaskEngine:
 
     def dealt(
         self, X: Tall, weights: Column, places: Callable[[IntVector], IntVector], edges: tuple[int, ...]
-    ) -> Groups:
+    ) -> "Groups":
         """Send rows to groups by the places that their numbers have."""
-        return dealt.dealt(self.asarray(X), weights, places, edges)
+        from adaam.engines.cluster import shuffle
+
+        return shuffle.dealt(self.asarray(X), weights, places, edges)
 
     def weights_below(
         self, X: Tall, weights: Column, places: Callable[[IntVector], IntVector], n_used: int
-    ) -> ClusterColumn:
+    ) -> "ClusterColumn":
         """Weights of the rows whose numbers have places below `n_used`, zeros for the others."""
-        return dealt.weights_below(self.asarray(X), weights, places, n_used)
+        from adaam.engines.cluster import shuffle
+
+        return shuffle.weights_below(self.asarray(X), weights, places, n_used)
 
     def n_threads(self) -> int:
         """Threads of all workers."""
         return self._workers().n_threads()
 
-    def task_kernels(self, n_rows: int) -> TaskKernels:
+    def task_kernels(self, n_rows: int) -> "TaskKernels":
         """Tell the kernels of tasks on so many rows, the same for all workers."""
+        from adaam.engines.cluster.rows import HOST
+        from adaam.engines.cluster.tasks import task_kernels
+
         return task_kernels(self.kernels, n_rows, HOST._tile_rows())
 
     def _workers(self) -> Workers:
         return connected(self.client, self.in_flight, self.patience, self.progress, self.task_bytes)
 
     def _sizes(self, X: Any, workers: Workers) -> tuple[int, ...]:
+        from adaam.engines.cluster.tasks import planned_sizes
+
         n, d = X.shape
         return planned_sizes(int(n), 8 * int(d), workers.n_threads(), workers.task_bytes(), self.block_rows)
 

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam.engines.cluster.columns import at_block, on_blocks
 from adaam.engines.cluster.graph import ClusterGraph, Links, added_sums, distance_sums
-from adaam.engines.cluster.layout import starts
-from adaam.engines.cluster.rows import ClusterRows
+from adaam.engines.cluster.rows import ClusterRows, at_block, on_blocks
 from adaam.engines.cluster.tasks import (
     WHOLE_BYTES,
     PairTask,
@@ -24,6 +22,7 @@ from adaam.engines.cluster.tasks import (
     pair_tasks,
     partners_at_once,
     piece,
+    starts,
 )
 from adaam.engines.cluster.workers import Future
 from adaam.engines.columns import spread

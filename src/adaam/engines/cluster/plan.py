@@ -4,12 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adaam.engines.cluster.layout import planned_sizes
-from adaam.engines.cluster.neighbors import found_bytes
-from adaam.engines.cluster.pruned import lists_little, sums_bytes
-from adaam.engines.cluster.tasks import FOLD, WHOLE_BYTES, block_bytes, pair_tasks, partners_at_once
-from adaam.engines.compiled import MANY_ROWS
-
 PROCESS_BYTES = 350 << 20  # a worker with NumPy, SciPy, scikit-learn and numba loaded
 ROW_STEPS = 23  # tasks that each block gets outside the passes: norms, sums, projections, columns (counted at 8 blocks)
 
@@ -65,6 +59,11 @@ def cluster_plan(
 
     The number of features stands for that of kept components too, which is smaller.
     """
+    from adaam.engines.cluster.neighbors import found_bytes
+    from adaam.engines.cluster.pruned import lists_little, sums_bytes
+    from adaam.engines.cluster.tasks import FOLD, WHOLE_BYTES, block_bytes, pair_tasks, partners_at_once, planned_sizes
+    from adaam.engines.compiled import MANY_ROWS
+
     n, d = shape
     sizes = planned_sizes(n, 8 * d, n_threads, task_bytes, block_rows)
     n_blocks = len(sizes)

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector
-from adaam.engines.cluster.columns import ClusterColumn, at_block, on_blocks
-from adaam.engines.cluster.rows import ClusterRows
+from adaam.engines.cluster.rows import ClusterColumn, ClusterRows, at_block, on_blocks
 from adaam.engines.cluster.tasks import (
     WHOLE_BYTES,
     PairTask,

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from inspect import signature
+from threading import Lock
 from typing import Any, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 
-from adaam.engines.cluster.threads import on_one_thread
+from adaam.linalg import thread_pools
 from adaam.progress import LOGGER, ChangingLine
 
 Future: TypeAlias = Any
@@ -203,6 +204,39 @@ class Workers:
         given = {"n_workers": -1} if "n_workers" in asked else {}
         known: dict[str, Any] = self.client.scheduler_info(**given)["workers"]
         return known
+
+
+class _OneThread:
+    """Keeps BLAS to one thread while any task of this process runs: the first in sets it, the last out lets go.
+
+    Limits are those of a process, so that each task restoring what it found would leave others without.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.n_tasks = 0
+        self.limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.n_tasks += 1
+            if self.n_tasks == 1:
+                self.limiter = thread_pools().limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.n_tasks -= 1
+            if self.n_tasks == 0:
+                self.limiter.restore_original_limits()
+
+
+_ONE_THREAD = _OneThread()
+
+
+def on_one_thread(work: Callable[..., Any], *given: Any) -> Any:
+    """Do `work` as a task."""
+    with _ONE_THREAD:
+        return work(*given)
 
 
 def as_it_is(value: Any) -> Any:

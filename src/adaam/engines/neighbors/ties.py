@@ -3,14 +3,13 @@
 A row of weight w counts as w coincident rows. The same code runs on NumPy arrays and on tensors.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from adaam._typing import Column
-from adaam.engines.columns import at
+from adaam.engines.columns import at, namespace
 
 # Rows of weight below one fill a neighbourhood slowly; past this many times k neighbours it stays unfilled.
 MAX_WIDENING = 16
@@ -36,11 +35,6 @@ class SharedPlaces(NamedTuple):
     indices: Any
     distances: Any
     shares: Any
-
-
-def namespace(array: Any) -> Any:
-    """NumPy or PyTorch, whichever an array is of."""
-    return sys.modules[type(array).__module__.partition(".")[0]]
 
 
 def widest(n: int, k: int) -> int:
