@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
+from sklearn.neighbors import NearestNeighbors
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines import zeros
@@ -18,7 +19,7 @@ from adaam.engines.equal_rows import distinct
 from adaam.engines.neighbors import tiles as neighbor_tiles
 from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
 from adaam.engines.neighbors.ties import neighborhoods, tie_tolerance
-from adaam.engines.protocol import Clusters, Half, Result, pruned_laplacian
+from adaam.engines.protocol import Clusters, ClusterSums, Half, Result, pruned_laplacian
 from adaam.engines.pruned import tiles as pruned_tiles
 from adaam.engines.pruned.cut import (
     MIN_ROWS,
@@ -284,6 +285,24 @@ class CPUEngine:
         best = KMeans(n_clusters, n_init=n_init, random_state=seed, tol=0.0).fit(Z[order], sample_weight=weights[order])
         labels = self.nearest(Z, best.cluster_centers_)
         return Clusters(best.cluster_centers_, labels, float(best.inertia_))
+
+    def cluster_sums(self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
+        """Return what centres, sizes and inertia of a partition follow from, in float64."""
+        n = Z.shape[0]
+        held = spread(weights, n)
+        member = csr_array((held, (np.asarray(labels), np.arange(n))), shape=(n_clusters, n))
+        sums, squares, largest = np.zeros((n_clusters, Z.shape[1])), np.zeros(n_clusters), 0.0
+        for rows in self._blocks(Z):
+            block = _float64(Z[rows])
+            sums += member[:, rows] @ block
+            squares += member[:, rows] @ np.einsum("ij,ij->i", block, block)
+            largest = max(largest, float(np.abs(block).max(initial=0.0)))
+        return ClusterSums(sums, np.bincount(labels, held, minlength=n_clusters), squares, largest)
+
+    def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest of some known points of each row, nearest first."""
+        distances, indices = NearestNeighbors(n_neighbors=min(n_nearest, len(known))).fit(known).kneighbors(Z)
+        return indices, distances
 
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
         """Index of the nearest centre of each row, the first one on a tie."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
@@ -17,6 +17,15 @@ class Clusters:
     centers: FloatMatrix
     labels: IntVector
     inertia: float
+
+
+class ClusterSums(NamedTuple):
+    """Of labelled rows: weighted sums and weights of clusters, weighted sums of squares, and largest coordinate."""
+
+    sums: FloatMatrix
+    weights: FloatVector
+    squares: FloatVector
+    largest: float
 
 
 class Half(Protocol):
@@ -57,6 +66,10 @@ class Graph(Protocol):
 
     def piece_sizes(self) -> IntVector:
         """Rows in each connected piece, directions ignored, largest first."""
+        ...
+
+    def links(self, weights: FloatVector) -> Any:
+        """Links that the neighbours make, averaged over the two directions, as `adaam.engines.links` has them."""
         ...
 
     def heat_half(self, heat: FittedHeat, weights: Column) -> Half:
@@ -175,6 +188,14 @@ class Engine(Protocol):
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia; independent of the order of rows."""
+        ...
+
+    def cluster_sums(self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
+        """Return what centres, sizes and inertia of a partition follow from, in float64."""
+        ...
+
+    def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest of some known points of each row, nearest first; on the host."""
         ...
 
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:

@@ -22,12 +22,11 @@ from adaam.engines.cluster.workers import (
 )
 from adaam.engines.neighbors.graph import NeighborGraph
 from adaam.engines.neighbors.ties import tie_tolerance
-from adaam.engines.protocol import Clusters, Graph, Half, Result, pruned_laplacian
+from adaam.engines.protocol import Clusters, ClusterSums, Graph, Half, Result, pruned_laplacian
 from adaam.engines.pruned.cut import kept_from
 from adaam.linalg import eigh
 
 if TYPE_CHECKING:
-    from adaam.engines.cluster.kmeans import ClusterSums
     from adaam.engines.cluster.rows import ClusterColumn, ClusterRows
     from adaam.engines.cluster.shuffle import Groups
     from adaam.engines.cluster.tasks import TaskKernels
@@ -300,13 +299,19 @@ class DaskEngine:
             return HOST.nearest(Z, centers)
         return Z.column(Z.each("nearest", block_nearest, Fixed(centers)), np.intp)
 
+    def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest known points of host rows; blocks on workers ask by `row_labels`."""
+        from adaam.engines.cluster.rows import HOST
+
+        return HOST.nearest_known(Z, known, n_nearest)
+
     def row_labels(self, Z: Tall, work: Callable[[Any], IntVector]) -> Any:
         """Label that `work` gives each row of a block: a column for rows on the workers, lazy for a Dask array."""
         if is_dask(Z):
             return mapped_array(Z, work, None, np.intp, "adaam-predict")
         return Z.column(Z.each("labels", work), np.intp)
 
-    def cluster_sums(self, Z: "ClusterRows", labels: Any, weights: Column, n_clusters: int) -> "ClusterSums":
+    def cluster_sums(self, Z: "ClusterRows", labels: Any, weights: Column, n_clusters: int) -> ClusterSums:
         """Sums, weights and extent of labelled rows."""
         from adaam.engines.cluster import kmeans
 

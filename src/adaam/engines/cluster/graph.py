@@ -21,6 +21,7 @@ from adaam.engines.cluster.tasks import (
     starts,
 )
 from adaam.engines.cluster.workers import Future, Workers
+from adaam.engines.links import HostLinks
 from adaam.engines.neighbors.graph import FittedHeat, HostHalf, NeighborGraph, pair_weights
 
 PIECES_FOLD = 4  # sets of links joined by one task
@@ -314,6 +315,10 @@ class ClusterGraph:
     def piece_sizes(self) -> IntVector:
         """Rows in each connected piece, directions ignored, largest first."""
         return piece_sizes(self.parts, self.sizes, self.workers)
+
+    def links(self, weights: FloatVector) -> HostLinks:
+        """Links that the neighbours make, on the host."""
+        return self.host().links(weights)
 
     def heat_half(self, heat: FittedHeat, weights: Column) -> ClusterHalf:
         """Half of the affinity of heat weights, the larger of a pair's two; copies of a row weigh 1."""

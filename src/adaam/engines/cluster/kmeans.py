@@ -1,6 +1,6 @@
 """k-means on the workers: starts by k-means||, block sums of every run at once until no centre moves."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from adaam.engines.cluster.rows import ClusterRows, Fixed, on_blocks
 from adaam.engines.cluster.tasks import Sizes, exchanged
 from adaam.engines.cluster.workers import Future, Workers
 from adaam.engines.cpu import CPUEngine
+from adaam.engines.protocol import ClusterSums
 
 LEAST_ROWS = 2048
 SAMPLED = 64  # rows a block that say where to cut
@@ -144,15 +145,6 @@ def center_counts(block: Block, centers: FloatMatrix, mean: FloatVector) -> Floa
 
 MAX_ITERATIONS = 300
 MOST_NUMBERS = 1 << 25  # coordinates of rows that come to the client; beyond, k-means||
-
-
-class ClusterSums(NamedTuple):
-    """Of labelled rows: weighted sums and weights of clusters, weighted sum of squares, and largest coordinate."""
-
-    sums: FloatMatrix
-    weights: FloatVector
-    squares: FloatVector
-    largest: float
 
 
 def kmeans(

@@ -208,7 +208,7 @@ def half_on_device(place: Place, entries: Sparse) -> DeviceHalf:
 def segment_sums(values: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
     """Sum of each run of values, runs being told by where they start; the last entry of `starts` is their end."""
     one = torch.ones((1, 1), dtype=values.dtype, device=values.device)
-    return _gathered(torch.zeros_like(values, dtype=torch.int64), values, starts, one)[:, 0]
+    return gathered_sums(torch.zeros_like(values, dtype=torch.int64), values, starts, one)[:, 0]
 
 
 def sparse_gram(place: Place, half: DeviceHalf, X: torch.Tensor) -> FloatMatrix:
@@ -221,7 +221,7 @@ def sparse_gram(place: Place, half: DeviceHalf, X: torch.Tensor) -> FloatMatrix:
     edges = half.starts[[rows.start for rows in blocks]].tolist() + [len(columns)]
     for rows, first, last in zip(blocks, edges, edges[1:], strict=False):
         part = starts[rows.start : rows.stop + 1] - first
-        product = _gathered(columns[first:last], values[first:last], part, X).to(torch.float64)
+        product = gathered_sums(columns[first:last], values[first:last], part, X).to(torch.float64)
         block = X[rows].to(torch.float64)
         if not _is_zero(half.diagonal):
             product += block * beside(half.diagonal, rows)
@@ -229,7 +229,7 @@ def sparse_gram(place: Place, half: DeviceHalf, X: torch.Tensor) -> FloatMatrix:
     return host(total)
 
 
-def _gathered(columns: torch.Tensor, values: torch.Tensor, starts: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
+def gathered_sums(columns: torch.Tensor, values: torch.Tensor, starts: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
     """Weighted sums of rows of X: the product of a sparse and a dense matrix, deterministic on every device."""
     return embedding_bag(columns, X, starts, mode="sum", per_sample_weights=values, include_last_offset=True)
 

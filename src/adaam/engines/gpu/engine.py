@@ -15,7 +15,7 @@ from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines import equal_rows
 from adaam.engines.neighbors.graph import NeighborGraph
 from adaam.engines.neighbors.ties import neighborhoods, tie_tolerance
-from adaam.engines.protocol import Clusters, Graph, Half, Result, pruned_laplacian
+from adaam.engines.protocol import Clusters, ClusterSums, Graph, Half, Result, pruned_laplacian
 from adaam.engines.pruned.cut import exact_cut, kept_from
 from adaam.linalg import eigh
 
@@ -331,6 +331,27 @@ class GPUEngine:
         labels = kmeans.nearest(place, rows, runs.centers[best][None])[:, 0]
         centers = self.to_host(runs.centers[best])
         return Clusters(centers, self.to_host(labels.contiguous()), float(runs.inertia[best]))
+
+    @verb
+    def cluster_sums(self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
+        """Return what centres, sizes and inertia of a partition follow from, in float64."""
+        arrays, place, rows = self._arrays(), self._place(), self._dense(Z).to(_torch().float64)
+        held = self._vector(weights, Z)
+        by_label, order = place.vector(labels, _torch().int64).sort(stable=True)
+        starts = _torch().searchsorted(by_label, _torch().arange(n_clusters + 1, device=place.device))
+        sums = arrays.gathered_sums(order, held[order], starts, rows)
+        squares = arrays.segment_sums((held * rows.square().sum(dim=1))[order], starts)
+        sizes = arrays.segment_sums(held[order], starts)
+        return ClusterSums(self.to_host(sums), self.to_host(sizes), self.to_host(squares), float(rows.abs().max()))
+
+    @verb
+    def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
+        """Indices and distances of the nearest of some known points of each row, nearest first; on the host."""
+        from adaam.engines.gpu import neighbors
+
+        place, rows = self._place(), self._dense(Z)
+        found = neighbors.nearest_known(place, rows, place.vector(known, rows.dtype), min(n_nearest, len(known)))
+        return self.to_host(found[0]), self.to_host(found[1])
 
     @verb
     def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:

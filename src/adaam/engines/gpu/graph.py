@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from adaam._typing import Column, IntVector
+from adaam._typing import Column, FloatVector, IntVector
 from adaam.engines.columns import at, spread, total
 from adaam.engines.gpu.arrays import DeviceHalf, Place, host
+from adaam.engines.gpu.links import DeviceLinks, device_links
 from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
 
 ROUNDS = 4  # of joining pieces between two looks at whether all are joined, each of which waits for the device
@@ -82,6 +83,15 @@ class DeviceGraph:
             return np.array([self.n_rows])
         sizes = torch.bincount(lowest)
         return host(sizes[sizes > 0].sort(descending=True).values)
+
+    def links(self, weights: FloatVector) -> DeviceLinks:
+        """Links that the neighbours make, averaged over the two directions; see `NeighborGraph.links`."""
+        nodes, others = self.rows(), self.indices
+        rows = torch.as_tensor(np.array(weights), device=nodes.device)
+        given = self.shares * rows[nodes] * rows[others] / 2
+        return device_links(
+            torch.cat([nodes, others]), torch.cat([others, nodes]), torch.cat([given, given]), rows * self.copies
+        )
 
     def heat_half(self, heat: FittedHeat, weights: Column) -> DeviceHalf:
         """Half H of the affinity H + H' of heat weights, the larger of a pair's two; copies of a row weigh 1."""

@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.columns import spread
+from adaam.engines.links import HostLinks
 
 BLOCK_BYTES = 1 << 22
 
@@ -151,6 +152,17 @@ class NeighborGraph:
             return np.array([self.n_rows])
         _, piece = connected_components(edges, directed=False)
         return np.sort(np.bincount(piece))[::-1]
+
+    def links(self, weights: FloatVector) -> HostLinks:
+        """Count the neighbour places that rows give each other, averaged over the two directions.
+
+        Every row has the same number of places to give, whatever its distances, so dense and sparse regions count
+        alike. Copies of a row link it to itself.
+        """
+        n = self.n_rows
+        given = self.shares * weights[self.rows()] * weights[self.indices]
+        directed = csr_array((given, self.indices.astype(np.int32), self.starts.astype(np.int32)), shape=(n, n))
+        return HostLinks(csr_array((directed + directed.T) / 2), np.asarray(weights * self.copies))
 
     def heat_half(self, heat: FittedHeat, weights: Column) -> HostHalf:
         """Half H of the affinity H + H' of heat weights, the larger of a pair's two; copies of a row weigh 1."""
