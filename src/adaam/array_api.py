@@ -18,10 +18,10 @@ def in_kind(method: Method) -> Method:
     """
 
     @wraps(method)
-    def wrapped(self: Any, X: Any) -> Any:
+    def wrapped(self: Any, X: Any, *given: Any, **named: Any) -> Any:
         if not is_foreign(X) or (hasattr(self, "_engine") and self._engine().accepts(X)):
-            return method(self, X)
-        return like_input(method(self, on_host(X)), X)
+            return method(self, X, *given, **named)
+        return like_input(method(self, on_host(X), *given, **named), X)
 
     return wrapped  # type: ignore[return-value]
 

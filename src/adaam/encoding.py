@@ -12,6 +12,7 @@ import adaam.affinity
 import adaam.estimators
 from adaam.engines import ClusterPlan, CPUEngine, DaskEngine, GPUEngine
 from adaam.large import RowBlocks, Stability
+from adaam.partition import ClusterLayer
 from adaam.planning import Plan
 from adaam.prepare import Preparation
 from adaam.selection import ClusterCount, Selection, Trial
@@ -19,7 +20,7 @@ from adaam.selection import ClusterCount, Selection, Trial
 Arrays: TypeAlias = dict[str, Any]
 
 # Plain values that estimators hold.
-VALUES = (CPUEngine, GPUEngine, DaskEngine, ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount)
+VALUES = (CPUEngine, GPUEngine, DaskEngine, ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount, ClusterLayer)
 
 FITTED = re.compile(r"[a-z][a-z0-9_]*_")
 
@@ -90,6 +91,8 @@ def decoded(data: Any, arrays: Arrays) -> Any:
         if not FITTED.fullmatch(key):
             raise ValueError(f"unexpected attribute {key!r}")
         setattr(value, key, decoded(item, arrays))
+    if hasattr(value, "_check_loaded"):
+        value._check_loaded()
     return value
 
 

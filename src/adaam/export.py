@@ -82,7 +82,12 @@ def to_onnx(
     kind = np.dtype(model.components_.dtype if dtype is None else dtype)
     if kind not in (np.float32, np.float64):
         raise ValueError(f"dtype={dtype!r} is not known; use np.float32 or np.float64.")
-    known = getattr(model, "embedding_", None) if labels else None
+    if labels and np.isfinite(getattr(model, "noise_threshold_", np.inf)):
+        raise ValueError(
+            f"contamination={model.contamination!r} labels outliers as noise, which an ONNX graph cannot. "
+            'Use method="transform", or fit with contamination=0.0.'
+        )
+    known = getattr(model, "embedding_", None) if labels and getattr(model, "head_", "") != "k-means" else None
     if known is not None and known.nbytes > LARGEST_BYTES:
         raise ValueError(
             f'method="predict" would store {known.shape[0]} known rows in {known.nbytes / 2**30:.1f} GiB, and ONNX '

@@ -6,8 +6,8 @@ import numpy as np
 
 from adaam._version import __version__
 from adaam.estimators import AdaAMClustering, LinearMetric
-from adaam.estimators.voting import SAME_ROW, place_values
-from adaam.partition.heads import LINKS_PER_ROW
+from adaam.estimators.membership import SAME_ROW, place_values
+from adaam.partition import LINKS_PER_ROW
 
 # Old enough for the runtimes in use, new enough for every operator below in double precision.
 OPSET = 17
@@ -84,10 +84,10 @@ def _label(drawing: Drawing, model: Any, mapped: str) -> None:
     if not isinstance(model, AdaAMClustering):
         nearest = drawing.node("ArgMin", [_offsets(drawing, mapped, model.embedding_)], "nearest", axis=1, keepdims=0)
         drawing.node("Gather", [drawing.constant("labels", model.labels_.astype(np.int64)), nearest], "label")
-    elif model.embedding_ is None:
+    elif model.head_ == "k-means":
         drawing.node("ArgMin", [_offsets(drawing, mapped, model.cluster_centers_)], "label", axis=1, keepdims=0)
     else:
-        _voted(drawing, mapped, model.embedding_, model.embedding_labels_)
+        _voted(drawing, mapped, model.embedding_, model.cluster_layers_[model.layer_].leaves[model.embedding_leaves_])
 
 
 def _offsets(drawing: Drawing, mapped: str, known: Any) -> str:
@@ -98,7 +98,7 @@ def _offsets(drawing: Drawing, mapped: str, known: Any) -> str:
 
 
 def _voted(drawing: Drawing, mapped: str, known: Any, labels: Any) -> None:
-    """`voted_labels` as nodes: a row that is known keeps its cluster, others take that of most of their nearest."""
+    """`Voters.labels` as nodes: a row that is known keeps its cluster, others take that of most of their nearest."""
     n_voters = min(LINKS_PER_ROW, len(known))
     n_near = min(n_voters + SPARE_VOTERS, len(known))
     near = _nearest(drawing, _offsets(drawing, mapped, known), n_near, "near")

@@ -1,13 +1,15 @@
-"""Locality preserving projection: from an affinity to a linear map."""
+"""From an affinity, or from a partition, to a linear map."""
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import eigh
 
-from adaam._typing import ColumnScaling, FloatMatrix, FloatVector, Tall
+from adaam._typing import ColumnScaling, FloatMatrix, FloatVector, IntVector, Tall
 from adaam.affinity import Affinity, laplacian_gram
 from adaam.engines import Engine
 from adaam.linalg import smallest_eigenpairs, unit_columns
+from adaam.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +51,47 @@ def lpp(
     pairs = smallest_eigenpairs(laplacian, degree_gram, n_components, X.shape[0], scale=1.0, eigh=engine.eigh)
     vectors = unit_columns(pairs.vectors) if scaling == "unit" else pairs.vectors
     return Projection(np.ascontiguousarray(vectors.T), pairs.values)
+
+
+def discriminant(sample: Sample, labels: IntVector, n_clusters: int) -> Projection:
+    """Directions in which the clusters of a partition lie farthest apart, for their spread.
+
+    Linear discriminant analysis: B a = λ W a for the largest λ, where B is the covariance of the cluster means and W
+    that within clusters, shrunk towards a multiple of the identity by the oracle approximating rule (Chen et al.
+    2010). Components have length 1 under W, so that distances count in standard deviations within clusters.
+
+    Parameters
+    ----------
+    sample : Sample
+        Prepared rows.
+    labels : array of shape (n,)
+        Cluster of each row, 0..n_clusters-1, on the host.
+    n_clusters : int
+        Number of clusters.
+
+    Returns
+    -------
+    Projection
+        At most n_clusters - 1 components, eigenvalues descending.
+    """
+    found = sample.engine.cluster_sums(sample.X, labels, sample.engine_weights, n_clusters)
+    size, d = sample.size, sample.X.shape[1]
+    root = np.sqrt(np.maximum(found.weights, np.finfo(np.float64).tiny))[:, None]
+    scaled = found.sums / root
+    total = found.sums.sum(axis=0)
+    within = (sample.gram() - scaled.T @ scaled) / size
+    between = (scaled.T @ scaled - np.outer(total, total) / size) / size
+    values, vectors = eigh(between, _shrunk(within, size, float(np.trace(between))))
+    n_components = max(1, min(n_clusters - 1, d))
+    return Projection(np.ascontiguousarray(vectors[:, ::-1][:, :n_components].T), values[::-1][:n_components])
+
+
+def _shrunk(covariance: FloatMatrix, size: float, spread_between: float) -> FloatMatrix:
+    """Covariance shrunk towards its mean eigenvalue; clusters without any spread get a little of the one between."""
+    d = len(covariance)
+    trace = max(float(np.trace(covariance)), np.finfo(np.float64).eps * spread_between, np.finfo(np.float64).tiny)
+    squares = float(np.square(covariance).sum())
+    spread = squares - trace**2 / d
+    rule = ((1.0 - 2.0 / d) * squares + trace**2) / ((size + 1.0 - 2.0 / d) * spread) if spread > 0 else 1.0
+    amount = float(np.clip(rule, 1e-6, 1.0))
+    return np.asarray((1.0 - amount) * covariance + amount * trace / d * np.eye(d))

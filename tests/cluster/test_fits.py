@@ -194,7 +194,7 @@ def test_clusters_chosen_without_labels_are_those_of_the_cpu_engine(digits, chun
     np.testing.assert_array_equal(found.predict(chunked(digits)), found.labels_)
 
 
-@pytest.mark.parametrize("head", ["k-means", "diffusion"])
+@pytest.mark.parametrize("head", ["k-means", "graph"])
 def test_more_rows_than_are_searched_vote_with_a_sample(monkeypatch, chunked, head):
     from adaam.estimators import choosing, spread_clustering
 

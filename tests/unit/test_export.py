@@ -28,8 +28,8 @@ MODELS = [
     AdaAMClustering(5, head="k-means"),
     AdaAMClustering(5, learner=LPP(4), head="k-means"),
     AdaAMClustering(5),
-    AdaAMClustering(5, head="merging"),
-    AdaAMClustering(5, learner=AdaAM(5), head="diffusion"),
+    AdaAMClustering(5, head="graph"),
+    AdaAMClustering(5, learner=AdaAM(5), head="graph"),
 ]
 CLUSTERERS = MODELS[3:]
 
@@ -63,7 +63,7 @@ def test_labels_are_those_of_predict_also_on_new_rows(model, dtype):
 
 def test_labels_are_those_of_predict_where_rows_lie_between_clusters():
     """Midpoints of rows of different clusters: where votes are split."""
-    model = AdaAMClustering(5, learner=AdaAM(5), head="diffusion").fit(X)
+    model = AdaAMClustering(5, learner=AdaAM(5), head="graph").fit(X)
     rng = np.random.default_rng(0)
     rows = (X[rng.permutation(300)] + X[rng.permutation(300)]) / 2.0
     expected = model.predict(rows)
@@ -74,12 +74,12 @@ def test_labels_are_those_of_predict_where_rows_lie_between_clusters():
 
 @pytest.mark.parametrize("n_rows", [4, 10, 15])
 def test_few_known_rows_are_all_asked(n_rows):
-    model = AdaAMClustering(2, learner=LPP(2, affinity=KNNAffinity(n_neighbors=2)), head="merging").fit(X[:n_rows])
+    model = AdaAMClustering(2, learner=LPP(2, affinity=KNNAffinity(n_neighbors=2)), head="graph").fit(X[:n_rows])
     np.testing.assert_array_equal(run(to_onnx(model), X)["label"], model.predict(X))
 
 
 def test_copies_of_rows_are_known_once_and_keep_their_cluster():
-    model = AdaAMClustering(5, head="diffusion").fit(np.vstack([X, X[:100], X[:100]]))
+    model = AdaAMClustering(5, head="graph").fit(np.vstack([X, X[:100], X[:100]]))
     graph = to_onnx(model)
     (stored,) = [array for array in graph.graph.initializer if array.name == "stored"]
     assert list(stored.dims) == [len(np.unique(X, axis=0)), model.n_components_]
@@ -93,7 +93,7 @@ def test_one_cluster_is_a_label_too():
 
 def test_a_graph_that_would_not_fit_says_what_does(monkeypatch):
     monkeypatch.setattr(export, "LARGEST_BYTES", 1000)
-    model = AdaAMClustering(5, head="diffusion").fit(X)
+    model = AdaAMClustering(5, head="graph").fit(X)
     with pytest.raises(ValueError, match=r"would store 300 known rows in .* Use method=\"transform\""):
         to_onnx(model)
     assert len(to_onnx(model, method="transform").graph.output) == 1

@@ -1,4 +1,6 @@
-"""Links, modularity, diffusion and merging against slow versions written from the formulas."""
+"""Links, modularity, communities, dendrogram and layers against slow versions written from the formulas."""
+
+import sys
 
 import numpy as np
 import pytest
@@ -8,18 +10,40 @@ from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
 from adaam.engines import CPUEngine
-from adaam.partition import HEADS, View, merge_path, modularity, modularity_gain, neighbor_links, row_modularity
-from adaam.partition.diffusion import diffusion_coordinates, walk_eigenpairs
-from adaam.partition.heads import LINKS_PER_ROW
+from adaam.engines.links import HostLinks, without_diagonal
+from adaam.partition import (
+    LINKS_PER_ROW,
+    Draws,
+    View,
+    dendrogram,
+    layered,
+    local_communities,
+    merging,
+    modularity,
+    modularity_gain,
+    partition,
+    refined,
+    row_modularity,
+    tree_of,
+)
+from adaam.partition.separation import halved_cloud, splits
 from adaam.scores import adjusted_rand_index
 
 ENGINE = CPUEngine()
 
 
-def random_links(seed: int, n: int, density: float = 0.4) -> csr_array:
+def as_links(A: np.ndarray) -> HostLinks:
+    return HostLinks(without_diagonal(csr_array(A)), np.diag(A).copy())
+
+
+def dense(links: HostLinks) -> np.ndarray:
+    return links.matrix.toarray() + np.diag(links.loops)
+
+
+def random_links(seed: int, n: int, density: float = 0.4) -> HostLinks:
     rng = np.random.default_rng(seed)
     A = rng.random((n, n)) * (rng.random((n, n)) < density)
-    return csr_array(A + A.T)
+    return as_links(A + A.T)
 
 
 def dense_modularity(A: np.ndarray, labels: np.ndarray) -> float:
@@ -47,11 +71,11 @@ def view(X: np.ndarray, weights: np.ndarray | None = None) -> View:
 def test_modularity_equals_the_double_sum(seed, n, n_labels):
     links = random_links(seed, n, density=1.0)
     labels = np.random.default_rng(seed).integers(n_labels, size=n)
-    assert_allclose(modularity(links, labels), dense_modularity(links.toarray(), labels), atol=1e-12)
+    assert_allclose(modularity(links, labels), dense_modularity(dense(links), labels), atol=1e-12)
 
 
 def test_modularity_of_one_cluster_is_zero_and_of_separate_pieces_is_one_less_a_share():
-    links = csr_array(np.kron(np.eye(4), np.ones((5, 5))))
+    links = as_links(np.kron(np.eye(4), np.ones((5, 5))))
     assert modularity(links, np.zeros(20, dtype=int)) == pytest.approx(0.0)
     assert modularity(links, np.repeat(np.arange(4), 5)) == pytest.approx(1 - 1 / 4)
 
@@ -73,7 +97,7 @@ def test_links_count_places_given_in_both_directions():
     for i, row in enumerate(indices):
         A[i, row] = 1.0
     graph = ENGINE.neighbor_graph(X, 4, 1.0).host()
-    assert_allclose(neighbor_links(graph, np.ones(30)).toarray(), (A + A.T) / 2)
+    assert_allclose(dense(graph.links(np.ones(30))), (A + A.T) / 2)
 
 
 def test_weighted_rows_have_the_links_of_their_copies():
@@ -81,7 +105,7 @@ def test_weighted_rows_have_the_links_of_their_copies():
     X = rng.standard_normal((25, 3))
     weights = rng.integers(1, 4, size=25).astype(float)
     copies = np.repeat(np.arange(25), weights.astype(int))
-    merged = neighbor_links(ENGINE.neighbor_graph(X, 6, weights).host(), weights).toarray()
+    merged = dense(ENGINE.neighbor_graph(X, 6, weights).links(weights))
     # Places given by every single copy, ties among copies shared.
     repeated = X[copies]
     distances = np.linalg.norm(repeated[:, None] - repeated, axis=2)
@@ -97,35 +121,6 @@ def test_weighted_rows_have_the_links_of_their_copies():
     together = np.zeros((25, len(copies)))
     together[copies, np.arange(len(copies))] = 1.0
     assert_allclose(merged, together @ ((A + A.T) / 2) @ together.T, atol=1e-9)
-
-
-@pytest.mark.parametrize("n", [20, 150])
-@pytest.mark.parametrize("n_pieces", [1, 3])
-def test_walk_eigenpairs_equal_the_dense_ones(n, n_pieces):
-    parts = [random_links(piece, n // n_pieces, 0.3) for piece in range(n_pieces)]
-    A = np.zeros((n, n))
-    at = 0
-    for part in parts:
-        A[at : at + part.shape[0], at : at + part.shape[0]] = part.toarray() + 0.01
-        at += part.shape[0]
-    A = A[:at, :at]
-    root = np.sqrt(A.sum(axis=1))
-    S = A / root / root[:, None]
-    pairs = walk_eigenpairs(csr_array(A), 5)
-    assert_allclose(pairs.values, np.linalg.eigvalsh(S)[::-1][:5], atol=1e-6)
-    assert_allclose(S @ pairs.vectors, pairs.vectors * pairs.values, atol=1e-3)
-    assert_allclose(pairs.vectors.T @ pairs.vectors, np.eye(5), atol=1e-5)
-
-
-def test_diffusion_coordinates_have_unit_rows_and_the_distances_of_the_dense_walk():
-    A = random_links(7, 40, 0.5).toarray() + 0.05
-    root = np.sqrt(A.sum(axis=1))
-    values, vectors = np.linalg.eigh(A / root / root[:, None])
-    expected = vectors[:, ::-1][:, :6] * np.clip(values[::-1][:6], 0, 1) ** 2
-    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    found = diffusion_coordinates(csr_array(A), 6, 2.0)
-    assert_allclose(np.linalg.norm(found, axis=1), 1.0)
-    assert_allclose(found @ found.T, expected @ expected.T, atol=1e-8)
 
 
 def slow_merges(A: np.ndarray, n_clusters: int) -> set[frozenset[int]]:
@@ -145,62 +140,191 @@ def slow_merges(A: np.ndarray, n_clusters: int) -> set[frozenset[int]]:
     return {frozenset(cluster) for cluster in clusters}
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 500), st.integers(3, 9))
-def test_merges_equal_the_slow_ones_at_every_number(seed, n):
+def test_the_dendrogram_equals_the_slow_merges_at_every_number(seed, n):
     links = random_links(seed, n, density=1.0)
-    path = merge_path(links, np.arange(n), np.zeros((n, 1)), np.ones(n))
+    tree = dendrogram(links, np.zeros((n, 1)), np.ones(n))
+    assert (np.diff(tree.resolutions) <= 1e-12).all()
     for n_clusters in range(1, n + 1):
-        labels = path.labels(n_clusters)
+        labels = tree.cut(n_clusters)
         assert labels.max() + 1 == n_clusters
         found = {frozenset(np.flatnonzero(labels == c).tolist()) for c in range(n_clusters)}
-        assert found == slow_merges(links.toarray(), n_clusters)
-        assert path.modularities[n_clusters - 1] == pytest.approx(modularity(links, labels), abs=1e-12)
+        assert found == slow_merges(dense(links), n_clusters)
+        assert tree.modularities[n_clusters - 1] == pytest.approx(modularity(links, labels), abs=1e-12)
+
+
+def test_a_resolution_has_the_number_of_clusters_of_highest_modularity_on_the_way():
+    tree = dendrogram(random_links(2, 30), np.zeros((30, 1)), np.ones(30))
+    assert tree.number_at(1.0) == tree.modularities.argmax() + 1
+    assert tree.number_at(0.0) <= tree.number_at(1.0) <= tree.number_at(10.0)
 
 
 def test_clusters_without_links_join_the_nearest_centre_smallest_first():
-    links = csr_array(np.zeros((4, 4)))
-    path = merge_path(links, np.arange(4), np.array([[0.0], [10.0], [11.0], [30.0]]), np.array([9.0, 5.0, 1.0, 4.0]))
-    assert path.labels(3).tolist() == [0, 1, 1, 2]
-    assert path.labels(2).tolist() == [0, 1, 1, 1]
+    tree = dendrogram(as_links(np.zeros((4, 4))), np.array([[0.0], [10.0], [11.0], [30.0]]), np.array([9.0, 5, 1, 4]))
+    assert tree.cut(3).tolist() == [0, 1, 1, 2]
+    assert tree.cut(2).tolist() == [0, 1, 1, 1]
+    assert (tree.resolutions == 0).all()
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_heads_find_separate_blobs(head):
+def test_very_many_parts_without_links_first_join_the_largest(monkeypatch):
+    monkeypatch.setattr(sys.modules["adaam.partition.dendrogram"], "MOST_PARTS", 5)
+    tree = dendrogram(as_links(np.zeros((40, 40))), np.arange(40.0)[:, None], np.ones(40))
+    assert [len(np.unique(tree.cut(c))) for c in (40, 12, 3, 1)] == [40, 12, 3, 1]
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 500), st.integers(4, 10), st.integers(2, 4))
+def test_given_clusters_are_whole_before_any_two_merge(seed, n, n_given):
+    links = random_links(seed, n, density=0.5)
+    labels = np.random.default_rng(seed).integers(n_given, size=n)
+    tree = dendrogram(links, np.arange(float(n))[:, None], np.ones(n), within=labels)
+    assert adjusted_rand_index(tree.cut(len(np.unique(labels))), labels) == 1.0
+    for number in range(1, n + 1):
+        assert tree.modularities[number - 1] == pytest.approx(modularity(links, tree.cut(number)), abs=1e-9)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 1000))
+def test_communities_and_moves_never_lower_modularity(seed):
+    links = random_links(seed, 40, 0.15)
+    draws = Draws(np.random.default_rng(seed))
+    labels, n_labels = local_communities(links, 1.0, draws)
+    assert sorted(np.unique(labels)) == list(range(n_labels))
+    assert modularity(links, labels) >= modularity(links, np.arange(40)) - 1e-12
+    start = np.random.default_rng(seed).integers(3, size=40)
+    start[:3] = range(3)
+    moved = refined(links, start, 3, draws)
+    assert modularity(links, moved) >= modularity(links, start) - 1e-12
+    assert len(np.unique(moved)) == 3
+
+
+def test_links_to_labels_and_contracted_links_are_the_dense_sums():
+    links, labels = random_links(4, 25), np.random.default_rng(4).integers(5, size=25)
+    member = np.eye(5)[labels]
+    nodes, found, sums = links.sums_by_label(labels, 5)
+    table = np.zeros((25, 5))
+    table[nodes, found] = sums
+    assert_allclose(table, links.matrix.toarray() @ member, atol=1e-12)
+    assert_allclose(dense(links.contracted(labels, 5)), member.T @ dense(links) @ member, atol=1e-12)
+    assert_allclose(links.contracted(labels, 5).degrees, member.T @ links.degrees)
+    some = np.array([1, 4, 9, 20])
+    assert_allclose(dense(links.induced(some)), dense(links)[np.ix_(some, some)])
+
+
+def test_device_links_are_those_of_the_host():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from adaam.engines import GPUEngine
+
+    X, _ = blobs(4, 50, seed=3)
+    device = GPUEngine(device="cpu")
+    weights = np.random.default_rng(0).integers(1, 3, size=len(X)).astype(float)
+    there, here = View(device.asarray(X), weights, device), view(X, weights)
+    labels = np.arange(len(X)) % 7
+    assert isinstance(there.links.degrees, torch.Tensor)
+    assert_allclose(there.links.degrees.numpy(), here.links.degrees)
+    assert_allclose(row_modularity(there.links, torch.as_tensor(labels)), row_modularity(here.links, labels))
+    a, b = there.links.contracted(torch.as_tensor(labels), 7), here.links.contracted(labels, 7)
+    assert_allclose(a.degrees.numpy(), b.degrees)
+    assert_allclose(a.loops.numpy(), b.loops)
+    smooth = np.random.default_rng(1).random(len(X))
+    assert_allclose(there.links.smoothed(torch.as_tensor(smooth)).numpy(), here.links.smoothed(smooth))
+    some = np.arange(0, len(X), 3)
+    assert_allclose(there.links.induced(some).degrees.numpy(), here.links.induced(some).degrees)
+    assert_allclose(partition(there, 4, 0).labels.numpy(), partition(here, 4, 0).labels)
+
+
+def test_a_partition_finds_separate_blobs():
     X, y = blobs()
-    assert adjusted_rand_index(y, HEADS[head].labels(view(X), 3, 10, 0)) == 1.0
+    found = partition(view(X), 3, 0)
+    assert adjusted_rand_index(y, found.labels) == 1.0
+    assert found.modularity == pytest.approx(modularity(view(X).links, found.labels))
 
 
-def test_graph_heads_follow_rings_where_k_means_cannot():
+def test_a_partition_follows_rings():
     angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 400)
     radius = np.repeat([1.0, 3.0], 200)
     X = np.c_[radius * np.cos(angle), radius * np.sin(angle)]
-    y = np.repeat([0, 1], 200)
-    assert adjusted_rand_index(y, HEADS["k-means"].labels(view(X), 2, 10, 0)) < 0.5
-    assert adjusted_rand_index(y, HEADS["merging"].labels(view(X), 2, 10, 0)) == 1.0
+    assert adjusted_rand_index(np.repeat([0, 1], 200), partition(view(X), 2, 0).labels) == 1.0
 
 
-@pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("n_clusters", [1, 2, 5])
-def test_heads_stand_tiny_and_repeated_rows(head, n_clusters):
+def test_partitions_stand_tiny_and_repeated_rows(n_clusters):
     X = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0], [6.0, 5.0], [20.0, 1.0]])
-    labels = HEADS[head].labels(view(X, np.array([1.0, 30.0, 2.0, 1.0, 1.0])), n_clusters, 3, 0)
+    labels = partition(view(X, np.array([1.0, 30.0, 2.0, 1.0, 1.0])), n_clusters, 0).labels
     assert labels.shape == (5,)
-    assert len(np.unique(labels)) <= n_clusters
+    assert len(np.unique(labels)) == n_clusters
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_order_of_rows_does_not_change_a_partition(head):
-    X, _ = blobs(4, 30, seed=2)
+def test_as_many_clusters_as_rows_and_nearly_as_many():
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    for n_clusters in (40, 39, 25, 13):
+        assert len(np.unique(partition(view(X), n_clusters, 0).labels)) == n_clusters
+
+
+def test_ranks_make_a_partition_independent_of_the_order_of_rows():
+    X = np.random.default_rng(5).standard_normal((300, 4))
     order = np.random.default_rng(0).permutation(len(X))
-    labels = HEADS[head].labels(view(X), 4, 10, 0)
-    assert adjusted_rand_index(labels[order], HEADS[head].labels(view(X[order]), 4, 10, 0)) == 1.0
+    ranks = np.argsort(np.argsort(X[:, 0]))
+    first = partition(View(X, np.ones(300), ENGINE, ranks), 6, 0).labels
+    second = partition(View(X[order], np.ones(300), ENGINE, ranks[order]), 6, 0).labels
+    assert adjusted_rand_index(first[order], second) == 1.0
 
 
-def test_more_pieces_than_vectors_leave_every_piece_whole_until_it_must_merge():
+def test_more_parts_than_clusters_stay_whole_until_they_must_merge():
     rng = np.random.default_rng(0)
     X = np.vstack([100.0 * i + rng.standard_normal((LINKS_PER_ROW + 2, 2)) for i in range(9)])
     y = np.repeat(np.arange(9), LINKS_PER_ROW + 2)
-    labels = HEADS["merging"].labels(view(X), 2, 10, 0)
+    labels = partition(view(X), 2, 0).labels
     assert len(np.unique(labels)) == 2
     assert all(len(np.unique(labels[y == piece])) == 1 for piece in range(9))
+
+
+@pytest.mark.parametrize(("dimension", "n"), [(2, 4000), (3, 4000), (5, 8000)])
+def test_links_between_the_halves_of_a_cloud_are_as_many_as_the_formula_says(dimension, n):
+    X = np.random.default_rng(dimension).standard_normal((n, dimension))
+    assert 2 * crossing_share(X) == pytest.approx(halved_cloud(n, dimension, 10, 1.0), rel=0.15)
+
+
+def test_an_elongated_cloud_has_fewer_links_across_its_long_axis():
+    X = np.random.default_rng(0).standard_normal((4000, 2)) * [9.0, 1.0]
+    assert 2 * crossing_share(X) == pytest.approx(halved_cloud(4000, 2, 10, np.sqrt(9.0) / 9.0), rel=0.25)
+
+
+def crossing_share(X: np.ndarray) -> float:
+    links, half = view(X).links, (X[:, 0] > 0).astype(int)
+    nodes, others, weights = links.entries()
+    return weights[half[nodes] != half[others]].sum() / links.degrees.sum()
+
+
+def test_splits_of_blobs_are_separate_and_those_of_a_cloud_are_not():
+    X, _ = blobs(3, 100)
+    found = view(X)
+    ratios = [split.ratio for split in splits(found, merging(found, 3, found.draws(0)), 3)]
+    assert max(ratios[:2]) < 0.2
+    assert ratios[2] > 0.4
+    cloud = view(np.random.default_rng(0).standard_normal((600, 3)))
+    assert splits(cloud, merging(cloud, 2, cloud.draws(0)), 1)[0].ratio > 0.4
+
+
+def test_layers_are_nested_and_hold_the_given_partition():
+    rng = np.random.default_rng(0)
+    corners = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    centers = np.repeat(60.0 * corners, 3, axis=0) + np.tile(9.0 * corners, (3, 1))
+    X = np.repeat(centers, 40, axis=0) + rng.standard_normal((360, 2))
+    found = view(X)
+    nine = np.repeat(np.arange(9), 40)
+    layers = layered(found, merging(found, 9, found.draws(0)).communities, nine)
+    numbers = [layer.n_clusters for layer in layers.layers]
+    assert numbers[layers.given] == 9
+    assert 3 in numbers
+    three = layers.layers[numbers.index(3)]
+    assert adjusted_rand_index(three.labels, np.repeat(np.arange(3), 120)) == 1.0
+    assert three.sizes.tolist() == [120, 120, 120]
+    assert (three.firmness > 0.9).all()
+    for coarse, fine in zip(layers.layers, layers.layers[1:], strict=False):
+        pairs = {(int(f), int(c)) for f, c in zip(fine.labels, coarse.labels, strict=True)}
+        assert len(pairs) == fine.n_clusters  # each fine cluster lies in one coarse one
+    tree, depth = tree_of(layers.layers), numbers.index(3)
+    children = [child for cluster in range(3) for child in tree[depth, cluster]]
+    assert sorted(children) == [(depth + 1, c) for c in range(numbers[depth + 1])]

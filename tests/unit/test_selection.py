@@ -3,18 +3,30 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine, make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
-from adaam import AdaAM, AdaAMClustering, Preparation, PreparedMetric, RowBlocks, load, planning, save
+from adaam import (
+    AdaAM,
+    AdaAMClustering,
+    ModelFileError,
+    Preparation,
+    PreparedMetric,
+    RowBlocks,
+    load,
+    planning,
+    save,
+)
 from adaam.engines import CPUEngine
 from adaam.estimators import choosing
-from adaam.estimators.voting import voted_labels
+from adaam.estimators.membership import KnownRows, voters
 from adaam.large import row_blocks
 from adaam.partition import View
 from adaam.prepare import column_variances, fit_preparation
 from adaam.scores import adjusted_rand_index, clustering_accuracy
-from adaam.selection import Contender, candidates, count_clusters, search
+from adaam.selection import Contender, Task, given_metric, prepared_rows, row_ranks, search
+from adaam.selection.family import preparations
 from adaam.selection.search import Outcome, _climb
 
 ENGINE = CPUEngine()
@@ -27,20 +39,20 @@ def fitted() -> AdaAMClustering:
     return AdaAMClustering(10).fit(SOME)
 
 
-def outcome(rows: list[float], *, learned: bool = False, head: str = "diffusion") -> Outcome:
+def outcome(rows: list[float], *, learned: bool = False, head: str = "graph") -> Outcome:
     view = View(np.zeros((len(rows), 1)), np.ones(len(rows)), ENGINE)
-    contender = Contender("unit", "rows", learned, view)
+    contender = Contender("unit", "rows", view, None, int(learned))
     return Outcome(contender, head, np.zeros(len(rows), dtype=int), np.array(rows) / len(rows))
 
 
 def test_a_gain_within_two_standard_errors_is_not_taken():
     noisy = np.random.default_rng(0).standard_normal(100)
     simple, elaborate = outcome([0.5] * 100), outcome(list(0.5 + 0.05 + noisy - noisy.mean()), learned=True)
-    chosen, steps = _climb([simple, elaborate])
+    chosen, steps, _ = _climb([simple, elaborate], 2)
     assert chosen is simple
     assert "not taken" in steps[-1]
     clear = outcome(list(0.5 + 0.25 + 0.5 * (noisy - noisy.mean())), learned=True)
-    assert _climb([simple, clear])[0] is clear
+    assert _climb([simple, clear], 2)[0] is clear
 
 
 def test_levels_go_from_k_means_to_the_graph_to_a_learned_metric():
@@ -53,9 +65,9 @@ def test_levels_go_from_k_means_to_the_graph_to_a_learned_metric():
 
 def test_one_outweighing_column_asks_for_standard_columns():
     X = np.random.default_rng(0).standard_normal((50, 6))
-    assert {candidate.preparation for candidate in candidates(X, 1.0, ENGINE)} == {"unit", "linear"}
+    assert preparations(X, 1.0, ENGINE) == ("unit", "linear")
     X[:, 2] *= 10
-    assert {candidate.preparation for candidate in candidates(X, 1.0, ENGINE)} == {"standard"}
+    assert preparations(X, 1.0, ENGINE) == ("standard",)
 
 
 def test_column_variances_are_those_of_numpy_also_far_from_the_origin():
@@ -91,7 +103,7 @@ def test_the_report_names_what_was_tried_and_chosen(fitted):
     selection = fitted.selection_
     assert sum(trial.chosen for trial in selection.trials) == 1
     assert selection.best.agreement == 1.0
-    assert {trial.metric for trial in selection.trials} >= {"rows as they are", "AdaAM, 3 columns a cluster"}
+    assert {trial.metric for trial in selection.trials} >= {"rows as they are", "AdaAM, 2 columns per cluster"}
     text = str(selection)
     assert text.count("\n>") + text.startswith(">") == 1
     assert "modularity" in text
@@ -110,12 +122,17 @@ def test_known_rows_keep_their_cluster_and_new_rows_take_their_neighbours(fitted
     assert clustering_accuracy(DIGIT_CLASSES[600:900], fitted.predict(DIGITS[600:900])) > 0.75
 
 
-def test_votes_count_and_the_nearest_decides_between_equals():
-    known = np.array([[0.0], [1.0], [1.2], [10.0]])
+def test_votes_count_and_the_nearest_decides_between_equals(monkeypatch):
+    known = KnownRows(np.array([[0.0], [1.0], [1.2], [10.0]]), np.ones(4))
     labels = np.array([0, 1, 1, 0])
-    assert voted_labels(np.array([[0.4]]), known, labels, 3).tolist() == [1]
-    assert voted_labels(np.array([[0.4]]), known, labels, 2).tolist() == [0]
-    assert voted_labels(known, known, labels, 3).tolist() == labels.tolist()
+
+    def voted(Z, n_voters):
+        monkeypatch.setattr("adaam.estimators.membership.LINKS_PER_ROW", n_voters)
+        return voters(np.array(Z), known, ENGINE).labels(labels).tolist()
+
+    assert voted([[0.4]], 3) == [1]
+    assert voted([[0.4]], 2) == [0]
+    assert voted(known.Z, 3) == labels.tolist()
 
 
 def test_a_saved_model_predicts_the_same_and_keeps_its_report(fitted, tmp_path):
@@ -157,34 +174,121 @@ def test_the_number_of_separate_blobs_is_found(n_blobs):
     model = AdaAMClustering("auto").fit(X)
     count = model.selection_.count
     assert (model.n_clusters_, count.low, count.high) == (n_blobs, n_blobs, n_blobs)
-    assert count.reproducibilities[n_blobs - 1] > 0.99
+    assert (count.separations[: n_blobs - 1] < 0.4).all()
     assert f"{n_blobs} clusters found" in str(model.selection_)
 
 
 def test_two_moons_are_two_although_more_parts_have_more_modularity():
     X, _ = make_moons(300, noise=0.05, random_state=0)
-    view = View(X, np.ones(300), ENGINE)
-    count = count_clusters(view.links, X, view.weights, 0)
-    assert (count.n_clusters, count.low, count.high) == (2, 2, 2)
+    count = AdaAMClustering("auto").fit(X).selection_.count
+    assert count.n_clusters == count.low == 2
+    assert count.high <= 4
     assert count.modularities.argmax() > 1
     assert count.modularities[0] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_a_cloud_without_clusters_is_one():
-    X = np.random.default_rng(0).standard_normal((400, 6))
+@pytest.mark.parametrize("n_features", [2, 10, 100])
+def test_a_cloud_without_clusters_is_one(n_features):
+    X = np.random.default_rng(0).standard_normal((600, n_features))
     assert AdaAMClustering("auto").fit(X).n_clusters_ == 1
 
 
+def test_uniform_heavy_tailed_and_elongated_clouds_are_one():
+    rng = np.random.default_rng(0)
+    for X in (rng.random((800, 2)), rng.standard_t(3, (800, 8)), rng.standard_normal((800, 2)) * [10.0, 1.0]):
+        assert AdaAMClustering("auto").fit(X).n_clusters_ == 1
+
+
+def test_a_hundred_and_twenty_separate_clusters_are_counted():
+    rng = np.random.default_rng(0)
+    X = np.repeat(8.0 * rng.standard_normal((120, 12)), 20, axis=0) + rng.standard_normal((2400, 12))
+    model = AdaAMClustering("auto").fit(X)
+    assert model.n_clusters_ == 120
+    assert adjusted_rand_index(np.repeat(np.arange(120), 20), model.labels_) > 0.98
+
+
 def test_search_with_one_head_uses_it_on_every_metric():
+    prepared = prepared_rows(SOME, 1.0, row_ranks(SOME, ENGINE), ENGINE)
+    told = []
+    choice = search(prepared, Task(4, ("k-means",), 2, 0, ENGINE), told.append)
+    assert {trial.head for trial in choice.selection.trials} == {"k-means"}
+    assert len(told) == len(choice.selection.trials) > 2
+
+
+def test_a_given_metric_is_partitioned_as_it_is():
     view = View(SOME, np.ones(600), ENGINE)
-    contenders = [Contender("a", "rows", False, view), Contender("a", "map", True, view)]
-    choice = search(contenders, ("k-means",), 4, n_init=2, seed=0)
-    assert [trial.head for trial in choice.selection.trials] == ["k-means", "k-means"]
+    choice = given_metric(Contender("as given", "rows", view), Task(10, ("k-means", "graph"), 2, 0, ENGINE))
+    assert [trial.head for trial in choice.selection.trials] == ["k-means", "graph"]
+
+
+def test_strengths_are_shares_and_outliers_stand_out(fitted):
+    assert fitted.memberships_.shape == (600, 10)
+    assert_allclose(np.asarray(fitted.memberships_.sum(axis=1)).ravel(), 1.0)
+    own = fitted.memberships_.toarray()[np.arange(600), fitted.labels_]
+    assert_allclose(fitted.probabilities_, own)
+    assert ((fitted.outlier_scores_ >= 0) & (fitted.outlier_scores_ < 1)).all()
+    far = np.vstack([SOME[:5], 16.0 - SOME[:1]])
+    assert fitted.outlier_scores(far)[-1] > fitted.outlier_scores(far)[:-1].max()
+    assert_allclose(fitted.predict_proba(far).sum(axis=1), 1.0)
+    assert (np.diff(fitted.membership_vectors(far).indptr) <= 10).all()
+
+
+def test_a_share_of_rows_is_noise_where_it_is_asked_for(fitted):
+    assert (fitted.labels_ >= 0).all()
+    model = AdaAMClustering(10, contamination=0.05).fit(SOME)
+    noise = model.labels_ == -1
+    assert noise.sum() == 30
+    assert model.outlier_scores_[noise].min() >= model.outlier_scores_[~noise].max()
+    assert (model.labels_[~noise] == fitted.labels_[~noise]).all()
+    assert (model.probabilities_[noise] == 0).all()
+    assert model.predict(16.0 - SOME[:1]).tolist() == [-1]
+    with pytest.raises(ValueError, match="contamination=0.7"):
+        AdaAMClustering(10, contamination=0.7).fit(SOME)
+
+
+def test_layers_are_predicted_and_survive_a_file(fitted, tmp_path):
+    layers = fitted.cluster_layers_
+    assert layers[fitted.layer_].n_clusters == fitted.n_clusters_ == 10
+    assert (layers[fitted.layer_].labels == fitted.labels_).all()
+    for number, layer in enumerate(layers):
+        assert (fitted.predict(SOME, layer=number) == layer.labels).all()
+        assert layer.sizes.sum() == 600
+        assert fitted.membership_vectors(SOME[:3], layer=number).shape == (3, layer.n_clusters)
+    save(fitted, tmp_path / "m.adaam")
+    again = load(tmp_path / "m.adaam")
+    assert again.cluster_tree_ == fitted.cluster_tree_
+    assert (again.predict(DIGITS[600:700], layer=0) == fitted.predict(DIGITS[600:700], layer=0)).all()
+    with pytest.raises(ValueError, match="layer=99 must be a whole number from 0"):
+        fitted.predict(SOME, layer=99)
+
+
+def test_another_seed_may_find_other_starts_but_not_another_metric():
+    first, second = (AdaAMClustering(10, random_state=seed).fit(SOME) for seed in (1, 2))
+    assert [t.modularity for t in first.selection_.trials] == [t.modularity for t in second.selection_.trials]
+    assert first.selection_.best == second.selection_.best
+    assert adjusted_rand_index(first.labels_, second.labels_) > 0.9
+    assert len(first.selection_.starts) == 9
+
+
+def test_starts_that_disagree_are_told():
+    X = np.random.default_rng(0).standard_normal((400, 8))
+    with pytest.warns(ConvergenceWarning, match="Starts disagree"):
+        AdaAMClustering(5).fit(X)
+
+
+def test_an_old_model_file_says_that_it_must_be_fitted_again(fitted, tmp_path):
+    older = clone(fitted).fit(SOME[:100])
+    del older.cluster_layers_
+    save(older, tmp_path / "old.adaam")
+    with pytest.raises(ModelFileError, match="saved by an older version.*fit it again"):
+        load(tmp_path / "old.adaam")
 
 
 def test_misuse_is_told():
     with pytest.raises(ValueError, match="head='ward' is not known"):
         AdaAMClustering(3, head="ward").fit(SOME)
+    with pytest.raises(ValueError, match="head='diffusion' was replaced by head='graph'"):
+        AdaAMClustering(3, head="diffusion").fit(SOME)
     with pytest.raises(ValueError, match="n_clusters='many' is not known; use a whole number or 'auto'"):
         AdaAMClustering("many").fit(SOME)
     with pytest.raises(ValueError, match="n_clusters=700 exceeds n_samples=600"):
@@ -207,12 +311,12 @@ def test_of_very_many_rows_some_are_partitioned_and_the_others_follow(monkeypatc
     X, y = make_blobs(1500, n_features=6, centers=4, cluster_std=0.5, random_state=0)
     monkeypatch.setattr(choosing, "SEARCH_ROWS", 300)
     monkeypatch.setattr(choosing, "PARTITION_ROWS", 500)
-    whole = AdaAMClustering(4, head="diffusion").fit(X)
+    whole = AdaAMClustering(4, head="graph").fit(X)
     assert len(whole.embedding_) == 1500
     monkeypatch.setattr(planning, "ALL_PAIRS_SECONDS", 0.0)
     monkeypatch.setattr(row_blocks, "BLOCK_ROWS", 400)
-    model = AdaAMClustering(4, head="diffusion").fit(X)
-    assert len(model.embedding_) == len(model.embedding_labels_) == 500
+    model = AdaAMClustering(4, head="graph").fit(X)
+    assert len(model.embedding_) == len(model.embedding_leaves_) == 500
     assert adjusted_rand_index(model.labels_, whole.labels_) == 1.0
     assert adjusted_rand_index(model.labels_, y) == 1.0
     assert np.array_equal(model.predict(X), model.labels_)

@@ -17,7 +17,7 @@ def test_a_clusterer_keeps_some_rows_of_a_large_source_and_labels_all(monkeypatc
     X, y = make_blobs(900, n_features=5, centers=3, cluster_std=0.4, random_state=0)
     monkeypatch.setattr(stored_rows, "LOADED_BYTES", 300 * 5 * 8)
     source = BlockRows(lambda: np.array_split(X, 7), n_rows=len(X) if counted else None)
-    model = AdaAMClustering(3, head="diffusion").fit(source)
+    model = AdaAMClustering(3, head="graph").fit(source)
     assert len(model.embedding_) == 300
     assert len(model.labels_) == 900
     assert clustering_accuracy(y, model.labels_) == 1.0
@@ -37,7 +37,7 @@ def test_rows_of_weight_zero_in_a_large_source_are_not_learned_from(monkeypatch)
     weights = np.repeat([1.0, 0.0], 200)
     X[200:] += 100.0
     monkeypatch.setattr(stored_rows, "LOADED_BYTES", 150 * 5 * 8)
-    model = AdaAMClustering(3, head="diffusion").fit(ArrayRows(X), sample_weight=weights)
+    model = AdaAMClustering(3, head="graph").fit(ArrayRows(X), sample_weight=weights)
     assert len(model.embedding_) == 150
     assert np.abs(model.inverse_transform(model.embedding_)).max() < 50.0
     assert len(model.labels_) == 400

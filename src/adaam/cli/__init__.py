@@ -45,7 +45,7 @@ def build_parser() -> ArgumentParser:
     command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the k-means starts (default: 0)")
     command.add_argument(
         "--head",
-        choices=["auto", "k-means", "diffusion", "merging"],
+        choices=["auto", "k-means", "graph"],
         default="auto",
         help="how rows are partitioned (default: chosen with the metric)",
     )

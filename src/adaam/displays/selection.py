@@ -1,4 +1,4 @@
-"""What a search without labels tried, and the criterion over the number of clusters."""
+"""What a search without labels tried, and what the number of clusters was read from."""
 
 from typing import Any, Self, cast
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from adaam.displays.axes import KeptDisplay, axes_for
 from adaam.selection import ClusterCount, Selection
-from adaam.selection.count import attained
 
 
 class SelectionDisplay(KeptDisplay):
@@ -70,7 +69,7 @@ class SelectionDisplay(KeptDisplay):
 
 
 class ClusterCountDisplay(KeptDisplay):
-    """The criterion over the number of clusters, and what it is made of.
+    """Modularity and separation over the number of clusters, with the estimate and its range.
 
     Parameters
     ----------
@@ -82,7 +81,7 @@ class ClusterCountDisplay(KeptDisplay):
     ax_, figure_
         Where it was drawn.
     line_
-        The matplotlib line of the criterion.
+        The matplotlib line of the separations.
 
     Examples
     --------
@@ -109,14 +108,14 @@ class ClusterCountDisplay(KeptDisplay):
         return cls(count)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the criterion, its two factors, and the range of the estimate.
+        """Draw modularity, how separate merged clusters are, and the range of the estimate.
 
         Parameters
         ----------
         ax : matplotlib axes, default=None
             Where to draw; None means a new figure.
         **kwargs
-            Passed to matplotlib's `plot` of the criterion.
+            Passed to matplotlib's `plot` of the separations.
 
         Returns
         -------
@@ -124,16 +123,15 @@ class ClusterCountDisplay(KeptDisplay):
             The display itself.
         """
         ax = axes_for(self, ax)
-        share = attained(self.count.modularities)
-        numbers = np.arange(1, len(share) + 1)
-        ax.plot(numbers, share, linewidth=1.0, linestyle="--", label="modularity, of the attainable")
-        ax.plot(numbers, self.count.reproducibilities, linewidth=1.0, linestyle=":", label="reproducibility")
-        style = {"marker": "o", "linewidth": 1.5, "label": "their product"} | kwargs
-        (self.line_,) = ax.plot(numbers, share * self.count.reproducibilities, **style)
-        ax.axvspan(self.count.low - 0.5, self.count.high + 0.5, alpha=0.15, label="range in resamples")
+        numbers = np.arange(1, len(self.count.modularities) + 1)
+        ax.plot(numbers, self.count.modularities, linewidth=1.0, linestyle="--", label="modularity")
+        # Entry c - 1 belongs to the merge that leaves c clusters, so it tells why there are more than c.
+        style = {"marker": "o", "linewidth": 1.5, "label": "links between the two merged, one cloud being 1"} | kwargs
+        (self.line_,) = ax.plot(numbers, np.minimum(self.count.separations, 1.0), **style)
+        ax.axvspan(self.count.low - 0.5, self.count.high + 0.5, alpha=0.15, label="range of the estimate")
         ax.axvline(self.count.n_clusters, linewidth=1.0, color="black")
-        ax.set(xlabel="number of clusters", ylabel="criterion", ylim=(0, 1.05))
-        ax.legend(loc="lower right")
+        ax.set(xlabel="number of clusters left", ylabel="modularity, links", ylim=(0, 1.05))
+        ax.legend(loc="center right")
         return self
 
 

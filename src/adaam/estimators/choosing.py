@@ -1,28 +1,40 @@
 """From the outcome of a search to a fitted metric and a partition of the rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from sklearn.metrics import adjusted_rand_score
 
 from adaam._typing import Column, FloatVector, IntVector, Tall
 from adaam.engines import Engine
-from adaam.engines.columns import spread
-from adaam.estimators.candidate_metric import candidate_metric, unfitted_metric
+from adaam.engines.blocks import ordered_map
+from adaam.engines.columns import at
+from adaam.estimators.adaam import AdaAM
+from adaam.estimators.discriminant import DiscriminantMetric
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.phases import FitPhases
-from adaam.partition import HEADS, View
+from adaam.estimators.prepared import PreparedMetric
+from adaam.partition import Merging, Partition, View, merging, partition
 from adaam.planning import plan
+from adaam.prepare import PREPARATIONS
 from adaam.selection import (
+    Candidate,
     Choice,
     ClusterCount,
     Contender,
-    FittedCandidate,
     Selection,
-    candidates,
+    Task,
     count_clusters,
-    fitted_candidates,
+    discriminates,
+    given_metric,
+    host_weights,
+    learned_maps,
+    learning_rows,
+    prepared_rows,
     random_rows,
+    row_ranks,
     search,
 )
 
@@ -31,17 +43,46 @@ SEARCH_ROWS = 10_000
 # Where all pairs of rows are too many, so many are partitioned along their links, and the others take the cluster of
 # their nearest ones.
 PARTITION_ROWS = 20_000
+# On a device all pairs of so many rows take a moment.
+DEVICE_PARTITION_ROWS = 100_000
+# Partitions of the graph of many rows hardly differ from start to start.
+GRAPH_STARTS = 4
+FEW_ROWS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What a clusterer was told."""
+class DistinctRows:
+    """Distinct rows where an engine works, what they weigh, and an order that is not that of the caller."""
 
-    n_clusters: int
-    heads: Sequence[str]
-    n_init: int
-    seed: int
+    X: Tall
+    weights: Column
     engine: Engine
+    ranks: IntVector
+
+    @classmethod
+    def of(cls, X: Tall, weights: Column, engine: Engine) -> "DistinctRows":
+        """Rank the rows."""
+        return cls(X, weights, engine, row_ranks(X, engine))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    def some(self, at_most: int) -> "DistinctRows":
+        """Return these rows, or a random sample of more than so many."""
+        if self.n_rows <= at_most:
+            return self
+        chosen = random_rows(self.ranks, at_most, seed=0)
+        return DistinctRows.of(self.X[chosen], at(self.weights, chosen), self.engine)
+
+    def host_weights(self) -> FloatVector:
+        """Weights as a vector on the host."""
+        return host_weights(self.weights, self.n_rows, self.engine)
+
+    def view(self, metric: LinearMetric) -> View:
+        """Rows in a metric."""
+        return View(metric._map().apply(self.X, self.engine), self.host_weights(), self.engine, self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +91,17 @@ class Chosen:
 
     metric: LinearMetric
     head: str
-    rows: Tall
-    weights: FloatVector
+    rows: DistinctRows
+    view: View
     labels: IntVector
-    selection: Selection
+    communities: IntVector
+    choice: Choice
+    starts: tuple[float, ...]  # agreement of other starts with the one that was kept
+
+    @property
+    def selection(self) -> Selection:
+        """Report of the search."""
+        return self.choice.selection
 
 
 def is_sampled(n_rows: int) -> bool:
@@ -61,69 +109,116 @@ def is_sampled(n_rows: int) -> bool:
     return n_rows > SEARCH_ROWS
 
 
-def choose(X: Tall, weights: Column, task: Task, phase: FitPhases) -> Chosen:
-    """Try the family on distinct rows, or on a sample of many, and fit the chosen metric on all."""
-    tried = _some(X, weights, SEARCH_ROWS, task.seed)
-    wanted = candidates(*tried, task.engine)
-    fitted = fitted_candidates(wanted, *tried, task.n_clusters, task.engine)
-    with phase("search", len(wanted)) as steps:
-        choice = search(_told(fitted, steps), task.heads, task.n_clusters, n_init=task.n_init, seed=task.seed)
-    source: FittedCandidate = choice.outcome.contender.source
-    if not is_sampled(X.shape[0]):
-        return _partitioned(candidate_metric(source, X, task.n_clusters), choice, X, weights, task)
-    with phase("all rows"):
-        metric = unfitted_metric(source, task.n_clusters)
-        metric.fit(X, sample_weight=None if isinstance(weights, float) else weights)
-        return _partitioned(metric, choice, X, weights, task)
+def choose(rows: DistinctRows, task: Task, phase: FitPhases) -> Chosen:
+    """Try the family on distinct rows, or on a sample of many, and partition all in the chosen metric."""
+    with phase("search", 10) as steps:
+        tried = rows.some(SEARCH_ROWS)
+        prepared = prepared_rows(tried.X, tried.weights, tried.ranks, tried.engine)
+        choice = search(prepared, task, steps.step)
+    with phase("partition"):
+        return _finished(choice, rows, task, lambda metric: metric.fit(rows.X, None, _given(rows.weights)))
 
 
-def given_metric(metric: LinearMetric, X: Tall, weights: Column, task: Task) -> Chosen:
+def finished_in(chosen: Chosen, rows: DistinctRows, task: Task, fit: Callable[[Any], object]) -> Chosen:
+    """Do again what follows a choice, with a metric that is fitted elsewhere, on more rows than these."""
+    return _finished(chosen.choice, rows, task, fit, elsewhere=True)
+
+
+def choose_given(metric: LinearMetric, rows: DistinctRows, task: Task) -> Chosen:
     """Partition distinct rows in one metric, by the head that modularity prefers."""
-    view = _view(metric, *_some(X, weights, SEARCH_ROWS, task.seed), task.engine)
-    contender = Contender("as given", type(metric).__name__, learned=False, view=view)
-    choice = search([contender], task.heads, task.n_clusters, n_init=task.n_init, seed=task.seed)
-    return _partitioned(metric, choice, X, weights, task)
+    view = rows.some(SEARCH_ROWS).view(metric)
+    choice = given_metric(Contender("as given", type(metric).__name__, view), task)
+    return _partitioned(metric, choice, _partition_rows(rows, choice, metric.n_components_, task), task)
 
 
-def counted_clusters(X: Tall, weights: Column, engine: Engine, seed: int) -> ClusterCount:
-    """Estimate the number of clusters from the graph of the prepared rows, or of a sample of them."""
-    tried, tried_weights = _some(X, weights, SEARCH_ROWS, seed)
-    wanted = [candidate for candidate in candidates(tried, tried_weights, engine) if candidate.width == 0]
-    counts = [
-        count_clusters(fitted.view.links, np.asarray(engine.to_host(fitted.view.Z)), fitted.view.weights, seed)
-        for fitted in fitted_candidates(wanted, tried, tried_weights, 1, engine)
-    ]
-    return max(counts, key=lambda count: count.modularities.max())
+def counted_clusters(rows: DistinctRows) -> ClusterCount:
+    """Estimate the number of clusters from the rows, or from a sample of them."""
+    tried = rows.some(SEARCH_ROWS)
+    return count_clusters(prepared_rows(tried.X, tried.weights, tried.ranks, tried.engine))
 
 
-def _partitioned(metric: LinearMetric, choice: Choice, X: Tall, weights: Column, task: Task) -> Chosen:
-    """Partition all rows by the chosen head; along links, as many as all pairs are affordable of."""
-    outcome = choice.outcome
-    head, view, labels = outcome.head, outcome.contender.view, outcome.labels
-    rows = X
-    if is_sampled(X.shape[0]):
-        affordable = plan(X.shape[0], metric.n_components_, task.n_clusters, engine=task.engine).exact
-        if head != "k-means" and not affordable:
-            rows, weights = _some(X, weights, PARTITION_ROWS, task.seed)
-        view = _view(metric, rows, weights, task.engine)
-    if view is not outcome.contender.view or outcome.sketched:
-        labels = HEADS[head].labels(view, task.n_clusters, task.n_init, task.seed)
-    return Chosen(metric, head, rows, view.weights, labels, choice.selection)
+def _finished(
+    choice: Choice, rows: DistinctRows, task: Task, fit: Callable[[Any], object], *, elsewhere: bool = False
+) -> Chosen:
+    """Learn the chosen metric from all rows, and partition them in it."""
+    contender = choice.outcome.contender
+    partitioned = _partition_rows(rows, choice, contender.view.Z.shape[1], task)
+    preparation = PREPARATIONS[contender.preparation]
+    if not contender.learned:
+        plain = PreparedMetric(preparation, engine=task.engine)
+        fit(plain)
+        return _partitioned(plain, choice, partitioned, task)
+    sharpened = discriminates(task.n_clusters)
+    if elsewhere or not sharpened or partitioned.n_rows < rows.n_rows:
+        learned = AdaAM(
+            task.n_clusters,
+            n_components=int(contender.view.Z.shape[1]),
+            preparation=preparation,
+            affinity=Candidate(contender.preparation, contender.width).affinity(task.n_clusters),
+            engine=task.engine,
+        )
+        fit(learned)
+        if not sharpened:
+            return _partitioned(learned, choice, partitioned, task)
+        labels = _graph_labels(partitioned.view(learned), task)
+    else:
+        labels = _learned_labels(choice, rows, task)
+    metric = DiscriminantMetric(preparation, engine=task.engine)
+    metric.fit(partitioned.X, labels, sample_weight=_given(partitioned.weights))
+    return _partitioned(metric, choice, partitioned, task)
 
 
-def _some(X: Tall, weights: Column, at_most: int, seed: int) -> tuple[Tall, Column]:
-    """Return the rows, or a sample of more than so many."""
-    return (X, weights) if X.shape[0] <= at_most else random_rows(X, weights, at_most, seed)
+def _learned_labels(choice: Choice, rows: DistinctRows, task: Task) -> IntVector:
+    """Partition rows in the AdaAM metric of the chosen width, learned from all of them."""
+    contender, c = choice.outcome.contender, task.n_clusters
+    if len(choice.outcome.labels) == rows.n_rows <= learning_rows(c):
+        return choice.outcome.labels
+    (source,) = prepared_rows(rows.X, rows.weights, rows.ranks, rows.engine, (contender.preparation,))
+    ((_, components),) = learned_maps(source, c, (contender.width,), every_row=True)
+    return _graph_labels(source.view(components), task)
 
 
-def _view(metric: LinearMetric, X: Tall, weights: Column, engine: Engine) -> View:
-    on_host = np.array(spread(engine.to_host(weights), X.shape[0]))
-    return View(metric._map().apply(X, engine), on_host, engine)
+def _graph_labels(view: View, task: Task) -> IntVector:
+    """Partition of highest modularity over several starts, on the host."""
+    return np.asarray(view.links.to_host(_best_of_starts(view, task)[0].labels))
 
 
-def _told(fitted: Iterator[FittedCandidate], steps: FitPhases) -> Iterator[Contender]:
-    """Tell of each candidate once it is learned."""
-    for found in fitted:
-        candidate = found.candidate
-        steps.step(f"candidate {candidate.preparation}: {candidate.name}")
-        yield Contender(candidate.preparation, candidate.name, candidate.width > 0, found.view, found)
+def _partition_rows(rows: DistinctRows, choice: Choice, n_columns: int, task: Task) -> DistinctRows:
+    """Rows to partition along links: all where all pairs of them are affordable."""
+    if choice.outcome.head == "k-means":
+        return rows
+    if rows.engine.name == "gpu":
+        return rows.some(DEVICE_PARTITION_ROWS)
+    affordable = not is_sampled(rows.n_rows) or plan(rows.n_rows, n_columns, task.n_clusters, engine=task.engine).exact
+    return rows if affordable else rows.some(PARTITION_ROWS)
+
+
+def _partitioned(metric: LinearMetric, choice: Choice, rows: DistinctRows, task: Task) -> Chosen:
+    """Partition rows in the metric by the chosen head, the best of several starts."""
+    view = rows.view(metric)
+    if choice.outcome.head == "k-means":
+        column = view.engine.column(view.weights)
+        labels = np.asarray(view.engine.kmeans(view.Z, task.n_clusters, task.n_init, task.seed, column).labels)
+        found: Merging = merging(view, task.n_clusters, view.draws(task.seed))
+        starts: tuple[float, ...] = ()
+    else:
+        best, starts = _best_of_starts(view, task)
+        labels, found = np.asarray(view.links.to_host(best.labels)), best.merging
+    communities = np.asarray(view.links.to_host(found.communities))
+    return Chosen(metric, choice.outcome.head, rows, view, labels, communities, choice, starts)
+
+
+def _best_of_starts(view: View, task: Task) -> tuple[Partition, tuple[float, ...]]:
+    """Partition of highest modularity over several starts, and how far the others agree with it."""
+    n_starts = task.n_init if view.n_rows <= FEW_ROWS else min(task.n_init, GRAPH_STARTS)
+    _ = view.links
+    each = ordered_map if view.engine.name == "cpu" else map
+    found = list(each(lambda start: partition(view, task.n_clusters, task.seed + start), range(n_starts)))
+    best = max(range(n_starts), key=lambda start: found[start].modularity)
+    hosted = [view.links.to_host(part.labels) for part in found]
+    others = [float(adjusted_rand_score(hosted[best], hosted[start])) for start in range(n_starts) if start != best]
+    return found[best], tuple(others)
+
+
+def _given(weights: Column) -> Column | None:
+    return None if isinstance(weights, float) else weights

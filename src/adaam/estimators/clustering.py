@@ -4,60 +4,58 @@ from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
+from scipy.sparse import csr_array, vstack
 from sklearn.base import ClusterMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from adaam._checks import check_kind, check_object, check_whole, check_word
-from adaam._typing import IntVector, Tall
+from adaam._checks import check_kind, check_number, check_object, check_whole, check_word
+from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam._warnings import warn_caller
 from adaam.array_api import in_kind
 from adaam.engines import DaskEngine, Engine, resolve_engine
-from adaam.estimators.choosing import Chosen, Task, choose, counted_clusters, given_metric, is_sampled
+from adaam.estimators.choosing import Chosen, DistinctRows, choose, choose_given, counted_clusters
 from adaam.estimators.fitting import row_weights
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.estimators.numbering import centers_and_inertia, numbered
+from adaam.estimators.membership import KnownRows, Voters, cluster_order, own_shares, strengths, voters
 from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
-from adaam.estimators.spread_clustering import (
-    HOST,
-    SpreadRows,
-    count_of,
-    known_rows,
-    partition,
-    spread_metric,
-    voted,
-)
+from adaam.estimators.spread_clustering import HOST, SpreadRows, known_rows, spread_labels, spread_metric
 from adaam.estimators.stored_rows import is_large, rows_at_hand
-from adaam.estimators.voting import voted_labels
-from adaam.partition.heads import HEADS, LINKS_PER_ROW
+from adaam.partition import ClusterLayer, layered, tree_of
 from adaam.rows import as_rows, checked_blocks
+from adaam.selection import HEADS, Task
 
+# Other starts whose clusters agree by less with the one that was kept say that the rows do not tell.
+SAME_CLUSTERS = 0.6
 LEARNERS = "AdaAM, LPP, PCAN or PreparedMetric, or None to have one chosen"
 
 
 class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
     """Cluster rows in the metric that suits them, chosen without labels.
 
-    A small family of linear metrics is tried: the rows as they are, under one or two preparations, and AdaAM maps of
-    two widths. Each is partitioned by k-means and along its neighbour graph, and scored by modularity. The simplest
-    that nothing clearly beats is taken, and `selection_` says why.
+    A family of linear metrics is tried: the rows as they are, under one or two preparations, and AdaAM maps of several
+    widths. Each is partitioned along its neighbour graph, and scored by modularity. The simplest that nothing clearly
+    beats is taken, and `selection_` says why. Where a learned metric is taken, the clusters found in it are sharpened in
+    their own discriminant map, which has one column less than there are clusters.
 
     Parameters
     ----------
     n_clusters : int or "auto", default=8
-        Number of clusters. "auto" estimates it from the neighbour graph of the prepared rows; `selection_.count` then
-        holds the estimate, its range and the criterion at every number.
+        Number of clusters. "auto" estimates it, from 1 to as many as the rows hold; `selection_.count` then tells the
+        estimate, its range and why.
     learner : estimator, default=None
         One metric in place of the family: any of this library's linear metrics. `AdaAM(n_clusters)` with
         head="k-means" is the paper's method.
-    head : {"auto", "k-means", "diffusion", "merging"}, default="auto"
-        How rows are partitioned in a metric. "k-means" on the rows; "diffusion": k-means on diffusion coordinates of
-        the neighbour graph; "merging": many small clusters of those coordinates, merged along the links of the graph.
-        "auto" chooses with the metric.
+    head : {"auto", "k-means", "graph"}, default="auto"
+        How rows are partitioned in a metric. "k-means" on the rows; "graph": small communities of the neighbour graph,
+        merged along their links, after which rows move while modularity rises. "auto" chooses with the metric.
     n_init : int, default=10
-        k-means++ starts; the run of least inertia is kept. The search gives k-means on the rows
-        themselves three of them, unless it is chosen.
+        Starts; the best is kept, by inertia for k-means and by modularity for graphs. Graphs of more than 5,000 rows
+        have four at most, and the search gives k-means three, unless it is chosen.
+    contamination : float, default=0.0
+        Share of the rows that are labelled -1, as noise: those of highest `outlier_scores_`. New rows are noise where
+        their score is as high.
     random_state : int, RandomState instance or None, default=0
         Seed of the starts. The default makes results the same from run to run.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
@@ -69,7 +67,20 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each training row, on the host also where X is a tensor; a Dask array where X is one.
+        Cluster of each training row, the largest cluster first, -1 for noise; on the host also where X is a tensor, a
+        Dask array where X is one.
+    probabilities_ : ndarray of shape (n_samples,)
+        How surely each row belongs to its cluster: the share of its links that lead to rows of the same cluster.
+    memberships_ : csr_array of shape (n_samples, n_clusters_)
+        The same for all clusters that the row has links with; rows sum to 1.
+    outlier_scores_ : ndarray of shape (n_samples,)
+        How much farther the ten nearest neighbours of a row are than those of the rows around it: 0 where they are not,
+        towards 1 for outliers.
+    cluster_layers_ : tuple of ClusterLayer
+        Persistent coarser and finer partitions, the coarsest first, each nested in the one before; `labels_` is layer
+        `layer_`.
+    layer_ : int
+        Which of the layers has `n_clusters_` clusters.
     selection_ : Selection
         What was tried, what was chosen and how sure that is; `print(model.selection_)` shows it as a table.
     head_ : str
@@ -83,8 +94,13 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
     metric_ : LinearMetric
         The metric that was chosen, fitted.
     embedding_ : ndarray of shape (n_partitioned, n_components_)
-        Distinct training rows that were partitioned, in the metric, and in `embedding_labels_` their clusters: new
-        rows take the cluster of their nearest ones. Both are None for k-means, where the centres are enough.
+        Distinct training rows that were partitioned, in the metric: new rows take the cluster of their nearest ones.
+    embedding_leaves_ : ndarray of shape (n_partitioned,)
+        Leaf of the dendrogram that each of them belongs to, from which its cluster in every layer follows.
+    embedding_radii_ : ndarray of shape (n_partitioned,)
+        Distance of each to the farthest of its ten nearest neighbours.
+    noise_threshold_ : float
+        Outlier score from which rows are noise; infinite where none are.
     components_, covariance_, eigenvalues_, mean_, n_components_, preparation_, engine_
         Those of `metric_`, so that `transform` and the metric work as on the metric itself.
     n_features_in_ : int
@@ -94,10 +110,17 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
 
     Notes
     -----
-    A fit sees a multiset, as `AdaAM` does. Above 10,000 distinct rows the family is tried on that many, drawn at
-    random, and the chosen metric and head are applied to all rows. Where `adaam.plan` finds all pairs too many, the
-    metric is learned from row blocks, as by `AdaAM`, a graph head partitions 20,000 rows, drawn at random, and the
-    others take the cluster of their nearest ones, as new rows do: the cost grows with the number of rows alone.
+    A fit sees a multiset, as `AdaAM` does: equal rows are merged and counted, and the order of rows does not matter.
+    Above 10,000 distinct rows the family is tried on that many, drawn at random, and the chosen metric and head are
+    applied to all rows. Where `adaam.plan` finds all pairs too many, the metric is learned from row blocks, as by `AdaAM`,
+    a graph head partitions 20,000 rows (100,000 on a GPU), drawn at random, and the others take the cluster of their
+    nearest ones, as new rows do: the cost grows with the number of rows alone.
+
+    The cost of a partition does not grow with the number of clusters. `random_state` decides which starts are tried, and
+    not which metric is chosen. A `ConvergenceWarning` is given where starts disagree on the clusters.
+
+    For Dask arrays and sources that do not fit in memory, memberships and outlier scores are those of new rows:
+    `memberships_` and the others are None, and `membership_vectors` and `outlier_scores` are asked block by block.
 
     Examples
     --------
@@ -108,8 +131,13 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
     >>> model.labels_.shape
     (1797,)
     >>> model.selection_.best.head
-    'diffusion'
+    'graph'
     """
+
+    cluster_layers_: tuple[ClusterLayer, ...]
+    memberships_: csr_array | None
+    probabilities_: FloatVector | None
+    outlier_scores_: FloatVector | None
 
     def __init__(
         self,
@@ -118,6 +146,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         learner: LinearMetric | None = None,
         head: str = "auto",
         n_init: int = 10,
+        contamination: float = 0.0,
         random_state: Any = 0,
         engine: str | Engine = "auto",
         verbose: int = 0,
@@ -126,6 +155,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         self.learner = learner
         self.head = head
         self.n_init = n_init
+        self.contamination = contamination
         self.random_state = random_state
         self.engine = engine
         self.verbose = verbose
@@ -153,7 +183,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
             The fitted clusterer.
         """
         n_init = check_whole("n_init", self.n_init)
-        heads = tuple(HEADS) if check_word("head", self.head, ("auto", *HEADS)) == "auto" else (self.head,)
+        contamination = check_contamination(self.contamination)
+        heads = check_heads(self.head)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         if self.learner is None and neighbors is not None:
             raise ValueError("neighbors belong to one metric; pass learner=AdaAM(n_clusters) with them.")
@@ -163,42 +194,44 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
             X, sample_weight = rows_at_hand(source, sample_weight, seed, self.verbose)
         X = self._rows(X, reset=True)
         given = {"sample_weight": sample_weight, "neighbors": neighbors}
-        with fit_phases(self, self._n_phases(X.shape[0]), X) as phase:
+        with fit_phases(self, self._n_phases(), X) as phase:
             with phase("distinct rows"):
                 arrived = engine.asarray(X)
-                rows, weights = engine.distinct(arrived, row_weights(sample_weight, X.shape[0], engine))
+                distinct, weights = engine.distinct(arrived, row_weights(sample_weight, X.shape[0], engine))
             if isinstance(engine, DaskEngine):
-                at = SpreadRows(X, arrived, rows, weights)
+                at = SpreadRows(X, arrived, distinct, weights)
                 return self._fit_spread(at, given, Task(0, heads, n_init, seed, HOST), engine, phase)
+            rows = DistinctRows.of(distinct, weights, engine)
             count = None
             if self.n_clusters == "auto":
                 with phase("number of clusters"):
-                    count = counted_clusters(rows, weights, engine, seed)
+                    count = counted_clusters(rows)
                 n_clusters = count.n_clusters
             else:
-                n_clusters = check_clusters(self.n_clusters, X.shape[0], rows.shape[0])
+                n_clusters = check_clusters(self.n_clusters, X.shape[0], rows.n_rows)
 
             task = Task(n_clusters, heads, n_init, seed, engine)
             if self.learner is None:
-                chosen = choose(rows, weights, task, phase)
+                chosen = choose(rows, task, phase)
             else:
                 metric = self._learned(X, given, phase)
                 with phase("partition"):
-                    chosen = given_metric(metric, rows, weights, task)
+                    chosen = choose_given(metric, rows, task)
             with phase("labels"):
-                self._store(chosen, X)
+                self._store(chosen, X, contamination)
                 if source is not None:
                     self._take_features(source, reset=True)
                 if source is not None and is_large(source):
-                    self.labels_ = self.predict(source)
-            self.selection_ = chosen.selection.with_count(count)
+                    self.memberships_ = self.probabilities_ = self.outlier_scores_ = None
+                    self._label_layers(lambda layer: self.predict(source, layer=layer))
+            self.selection_ = chosen.selection.extended(count, chosen.starts)
+            warn_of_starts(chosen.starts)
         return self
 
-    def _n_phases(self, n_rows: int) -> int:
+    def _n_phases(self) -> int:
         """Phases of a fit, at most: distinct rows and labels, and what is between."""
-        on_all = is_sampled(n_rows) or isinstance(self._engine(), DaskEngine)
-        between = 2 if self.learner is not None or on_all else 1
-        return 2 + between + (self.n_clusters == "auto")
+        on_all = self.learner is None and isinstance(self._engine(), DaskEngine)
+        return 4 + (self.n_clusters == "auto") + on_all
 
     def _learned(self, X: Any, given: dict[str, Any], phase: FitPhases) -> LinearMetric:
         """Fit the given learner."""
@@ -211,86 +244,227 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         self, at: SpreadRows, given: dict[str, Any], task: Task, engine: DaskEngine, phase: FitPhases
     ) -> Self:
         """Fit rows on a cluster: nothing of the size of all rows comes here unless X was here."""
-        known = known_rows(at.rows, at.weights, task.seed)
+        known = known_rows(at.rows, at.weights)
         count = None
         if self.n_clusters == "auto":
             with phase("number of clusters"):
-                count = count_of(known, task.seed)
+                count = counted_clusters(known)
         wanted = self.n_clusters if count is None else count.n_clusters
         task = replace(task, n_clusters=check_clusters(wanted, at.arrived.shape[0], at.rows.shape[0]))
         if self.learner is None:
-            chosen = choose(known.X, known.column(), task, phase)
+            chosen = choose(known, task, phase)
             with phase("all rows"):
-                chosen = spread_metric(chosen, at, engine)
+                chosen = spread_metric(chosen, known, at, task, engine)
         else:
             metric = self._learned(at.arrived, given, phase)
-            chosen = given_metric(metric, known.X, known.column(), task)
-        self.metric_ = chosen.metric
-        for name in _SHARED:
-            setattr(self, name, getattr(chosen.metric, name))
+            chosen = choose_given(metric, known, task)
         with phase("labels"):
-            Z = self._map().apply(at.rows, engine)
-            found = partition(chosen, known, Z, at.weights, task, engine)
-            self.head_, self.cluster_centers_, self.inertia_ = chosen.head, found.centers, found.inertia
-            self.n_clusters_ = len(found.centers)
-            self.embedding_, self.embedding_labels_ = found.embedding, found.embedding_labels
-            labels = self._predicted(Z if at.rows is at.arrived else self._map().apply(at.arrived, engine), engine)
-            self.labels_ = engine.like(labels, at.X)
-        self.selection_ = chosen.selection.with_count(count)
+            self._store_clusters(chosen, check_contamination(self.contamination))
+            self.memberships_ = self.probabilities_ = self.outlier_scores_ = None
+            Z = self._map().apply(at.arrived, engine)
+            self._label_layers(lambda layer: engine.like(self._spread_predicted(Z, layer, engine), at.X))
+        self.selection_ = chosen.selection.extended(count, chosen.starts)
         return self
 
+    def _spread_predicted(self, Z: Any, layer: int, engine: DaskEngine) -> Any:
+        labels = self.cluster_layers_[layer].leaves[self.embedding_leaves_]
+        return spread_labels(Z, self._known(), labels, self.noise_threshold_, engine)
+
     @in_kind
-    def predict(self, X: Any) -> IntVector:
+    def predict(self, X: Any, layer: int | None = None) -> IntVector:
         """Return the cluster of each row.
 
-        Of clusters found by k-means it is the one of nearest centre; of others, the one that most of the ten nearest
-        training rows have. Distances are those of the learned metric.
+        It is the one that most of the ten nearest training rows have, in the learned metric; of clusters found by
+        k-means, the one of nearest centre.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
             Rows to assign; those of a source are read block by block.
+        layer : int, default=None
+            Which of `cluster_layers_` to assign to; None means `layer_`, the clusters of `labels_`.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            Cluster of each row; a tensor on the same device where X is one.
+            Cluster of each row, -1 for noise where `contamination` was asked for; a tensor on the same device where X
+            is one.
         """
         check_is_fitted(self)
+        chosen = self._layer(layer)
         engine = self._engine()
+        if isinstance(engine, DaskEngine) and engine.accepts(X):
+            Z = self._map().apply(self._rows(X, reset=False), engine)
+            return cast(IntVector, engine.like(self._spread_predicted(Z, chosen, engine), X))
+        parts = [self._predicted(Z, chosen, engine) for Z in self._mapped(X, engine)]
+        return cast(IntVector, engine.like(np.concatenate(parts), X))
+
+    def predict_proba(self, X: Any) -> FloatMatrix:
+        """Return how surely each row belongs to each cluster, as a dense array; `membership_vectors` is sparse.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
+            Rows.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_clusters_)
+            Shares of the ten nearest training rows; rows sum to 1.
+        """
+        return np.asarray(self.membership_vectors(X).toarray())
+
+    def membership_vectors(self, X: Any, layer: int | None = None) -> csr_array:
+        """Return how surely each row belongs to the clusters around it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
+            Rows.
+        layer : int, default=None
+            Which of `cluster_layers_`; None means `layer_`.
+
+        Returns
+        -------
+        memberships : csr_array of shape (n_samples, n_clusters)
+            Shares of the ten nearest training rows, at most ten a row; rows sum to 1.
+        """
+        check_is_fitted(self)
+        chosen = self.cluster_layers_[self._layer(layer)]
+        labels = chosen.leaves[self.embedding_leaves_]
+        return csr_array(vstack([found.memberships(labels, chosen.n_clusters) for found in self._voters(X)]))
+
+    def outlier_scores(self, X: Any) -> FloatVector:
+        """Return how far each row lies from the training rows, measured by how far these lie from each other.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
+            Rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,)
+            Between 0 and 1, as `outlier_scores_`.
+        """
+        check_is_fitted(self)
+        return np.concatenate([found.outlier_scores(self.embedding_radii_) for found in self._voters(X)])
+
+    @property
+    def cluster_tree_(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        """Children of each (layer, cluster) in the next finer layer."""
+        check_is_fitted(self)
+        return tree_of(self.cluster_layers_)
+
+    def _layer(self, layer: int | None) -> int:
+        n_layers = len(self.cluster_layers_)
+        if layer is None:
+            return int(self.layer_)
+        if isinstance(layer, bool) or not isinstance(layer, int | np.integer) or not 0 <= layer < n_layers:
+            raise ValueError(
+                f"layer={layer!r} must be a whole number from 0, the coarsest, to {n_layers - 1}, the finest of the "
+                f"{n_layers} layers, or None."
+            )
+        return int(layer)
+
+    def _mapped(self, X: Any, engine: Engine) -> Any:
+        """Rows in the metric, those of a source block by block."""
         source = as_rows(X)
-        if source is not None:
-            self._take_features(source, reset=False)
-            blocks = (engine.asarray(block) for _, block in checked_blocks(source))
-            return np.concatenate([self._predicted(self._map().apply(block, engine), engine) for block in blocks])
-        labels = self._predicted(self._map().apply(self._rows(X, reset=False), engine), engine)
-        return cast(IntVector, engine.like(labels, X))
+        if source is None:
+            yield self._map().apply(self._rows(X, reset=False), engine)
+            return
+        self._take_features(source, reset=False)
+        for _, block in checked_blocks(source):
+            yield self._map().apply(engine.asarray(block), engine)
 
-    def _predicted(self, Z: Tall, engine: Engine) -> IntVector:
-        if self.embedding_ is None or self.embedding_labels_ is None:
+    def _voters(self, X: Any) -> Any:
+        engine = self._engine()
+        if isinstance(engine, DaskEngine) and engine.accepts(X):
+            raise TypeError(
+                "memberships and outlier scores of a Dask array are made block by block: use "
+                "X.map_blocks with a fitted model whose engine is 'cpu', or pass a computed part of X."
+            )
+        for Z in self._mapped(X, engine):
+            yield voters(Z, self._known(), engine)
+
+    def _known(self) -> KnownRows:
+        return KnownRows(self.embedding_, self.embedding_radii_)
+
+    def _predicted(self, Z: Tall, layer: int, engine: Engine) -> IntVector:
+        quiet = not np.isfinite(self.noise_threshold_)
+        if self.head_ == "k-means" and layer == self.layer_ and quiet:
             return engine.nearest(Z, self.cluster_centers_)
-        if isinstance(engine, DaskEngine) and engine.accepts(Z):
-            return cast(IntVector, voted(Z, self.embedding_, self.embedding_labels_, engine))
-        return voted_labels(engine.to_host(Z), self.embedding_, self.embedding_labels_, LINKS_PER_ROW)
+        found: Voters = voters(Z, self._known(), engine)
+        if self.head_ == "k-means" and layer == self.layer_:
+            labels = engine.nearest(Z, self.cluster_centers_)
+        else:
+            labels = found.labels(self.cluster_layers_[layer].leaves[self.embedding_leaves_])
+        if quiet:
+            return labels
+        return np.where(found.outlier_scores(self.embedding_radii_) >= self.noise_threshold_, -1, labels)
 
-    def _store(self, chosen: Chosen, X: Tall) -> None:
-        """Keep the metric, the partition, and what tells the cluster of new rows."""
+    def _store_clusters(self, chosen: Chosen, contamination: float) -> Any:
+        """Keep the metric, the partition of its rows, the layers around it, and what tells the cluster of new rows."""
         self.metric_ = chosen.metric
         for name in _SHARED:
             setattr(self, name, getattr(chosen.metric, name))
-        engine = self._engine()
-        Z = np.asarray(engine.to_host(self._map().apply(chosen.rows, engine)))
-        labels = numbered(chosen.labels, chosen.weights, Z)
-        self.head_ = chosen.head
-        self.n_clusters_ = int(labels.max()) + 1
-        self.cluster_centers_, self.inertia_ = centers_and_inertia(Z, labels, chosen.weights)
-        by_center = chosen.head == "k-means"
-        self.embedding_ = None if by_center else Z
-        self.embedding_labels_ = None if by_center else labels
-        if chosen.rows.shape[0] == X.shape[0]:
-            self.labels_ = labels
+        view, engine = chosen.view, chosen.view.engine
+        _, labels = np.unique(chosen.labels, return_inverse=True)
+        n_clusters = int(labels.max()) + 1
+        column = engine.column(view.weights)
+        sums = engine.cluster_sums(view.Z, labels, column, n_clusters)
+        centers = sums.sums / sums.weights[:, None]
+        order = cluster_order(centers, sums.weights, sums.largest)
+        labels = np.argsort(order)[labels]
+        Z = np.asarray(engine.to_host(view.Z))
+        self.head_, self.n_clusters_ = chosen.head, n_clusters
+        self.cluster_centers_ = centers[order].astype(Z.dtype)
+        self.inertia_ = float((sums.squares - sums.weights * np.square(centers).sum(axis=1)).sum())
+        found = strengths(view, labels, n_clusters)
+        layers = layered(view, chosen.communities, labels)
+        self.embedding_, self.embedding_radii_, self.embedding_leaves_ = Z, found.radii, layers.leaves
+        self.cluster_layers_, self.layer_ = layers.layers, layers.given
+        self.noise_threshold_ = noise_threshold(found.outlier_scores, view.weights, contamination)
+        return found
+
+    def _store(self, chosen: Chosen, X: Tall, contamination: float) -> None:
+        """Keep what was found, for every row of X."""
+        found = self._store_clusters(chosen, contamination)
+        if chosen.rows.n_rows == X.shape[0]:
+            scores, memberships = found.outlier_scores, found.memberships
+            noise = scores >= self.noise_threshold_
+
+            def labelled(layer: int) -> IntVector:
+                return np.where(noise, -1, self.cluster_layers_[layer].labels)
+
         else:  # equal rows were merged, rows of weight zero left out, or some of very many partitioned
-            self.labels_ = self._predicted(self._map().apply(X, engine), engine)
+            engine = self._engine()
+            Z = self._map().apply(X, engine)
+            near = voters(Z, self._known(), engine)
+            scores = near.outlier_scores(self.embedding_radii_)
+            own = self.cluster_layers_[self.layer_].leaves[self.embedding_leaves_]
+            memberships = near.memberships(own, self.n_clusters_)
+
+            def labelled(layer: int) -> IntVector:
+                return self._predicted(Z, layer, engine)
+
+        self.outlier_scores_, self.memberships_ = scores, memberships
+        self._label_layers(labelled)
+        self.probabilities_ = own_shares(memberships, self.labels_)
+
+    def _label_layers(self, labelled: Any) -> None:
+        """Give every layer the labels of all training rows."""
+        self.cluster_layers_ = tuple(
+            replace(layer, labels=labelled(number)) for number, layer in enumerate(self.cluster_layers_)
+        )
+        self.labels_ = self.cluster_layers_[self.layer_].labels
+
+    def _check_loaded(self) -> None:
+        """Refuse a model file whose clusters a present clusterer cannot tell."""
+        if not hasattr(self, "cluster_layers_"):
+            raise ValueError(
+                "this AdaAMClustering was saved by an older version, which kept other parts of its clusters; fit it again"
+            )
 
     def _engine(self) -> Engine:
         if self.learner is None:
@@ -298,6 +472,36 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         check_object("learner", self.learner)
         learner: LinearMetric = check_kind("learner", self.learner, LinearMetric, LEARNERS)
         return learner._engine()
+
+
+def noise_threshold(scores: FloatVector, weights: FloatVector, share: float) -> float:
+    """Lowest score of the share of rows, copies counted, that are farthest out; infinite where there are none."""
+    order = np.argsort(-scores, kind="stable")
+    n_noise = int(np.searchsorted(np.cumsum(weights[order]), share * weights.sum(), side="right"))
+    return float(scores[order[n_noise - 1]]) if n_noise and scores[order[n_noise - 1]] > 0 else np.inf
+
+
+def check_contamination(contamination: Any) -> float:
+    """Return a share of rows to leave out as noise."""
+    return 0.0 if contamination == 0 else check_number("contamination", contamination, above=0.0, up_to=0.5)
+
+
+def check_heads(head: Any) -> tuple[str, ...]:
+    """Return the heads to try."""
+    if head in ("diffusion", "merging"):
+        raise ValueError(f"head={head!r} was replaced by head='graph', which is faster and as accurate.")
+    return HEADS if check_word("head", head, ("auto", *HEADS)) == "auto" else (head,)
+
+
+def warn_of_starts(starts: tuple[float, ...]) -> None:
+    """Tell where the answer depends on the seed."""
+    if starts and np.mean(starts) < SAME_CLUSTERS:
+        warn_caller(
+            f"Starts disagree: the other {len(starts)} have an adjusted Rand index of {np.mean(starts):.2f} with the "
+            "partition that was kept, so the clusters depend on random_state. The rows may hold another number of "
+            'clusters: try n_clusters="auto", or look at cluster_layers_ and selection_.',
+            ConvergenceWarning,
+        )
 
 
 def check_clusters(n_clusters: Any, n_samples: int, n_distinct: int) -> int:

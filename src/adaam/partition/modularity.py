@@ -1,11 +1,11 @@
 """Modularity: how much more often links stay inside clusters than chance would have it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from adaam._typing import FloatVector, IntVector
+from adaam._typing import FloatVector
+from adaam.engines.links import Links
 
 
 class Gain(NamedTuple):
@@ -19,21 +19,21 @@ class Gain(NamedTuple):
         return self.value > n_errors * self.standard_error
 
 
-def row_modularity(links: csr_array, labels: IntVector) -> FloatVector:
+def row_modularity(links: Links, labels: Any) -> FloatVector:
     """What each row adds to the modularity: its share of links within its cluster, less the expected share.
 
     Expected is what rows of the same degrees would have if links fell at random (Newman, Girvan 2004).
     """
-    degrees = np.asarray(links.sum(axis=1)).ravel()
+    degrees = links.degrees
     total = degrees.sum()
-    rows = np.repeat(np.arange(len(labels)), np.diff(links.indptr))
-    inside = labels[rows] == labels[links.indices]
-    within = np.bincount(rows[inside], links.data[inside], len(labels))
-    expected = degrees * np.bincount(labels, degrees)[labels] / total
-    return np.asarray((within - expected) / total)
+    nodes, others, weights = links.entries()
+    inside = links.xp.where(labels[nodes] == labels[others], weights, 0.0)
+    within = links.xp.bincount(nodes, weights=inside, minlength=links.n_nodes) + links.loops
+    expected = degrees * links.xp.bincount(labels, weights=degrees)[labels] / total
+    return np.asarray(links.to_host((within - expected) / total))
 
 
-def modularity(links: csr_array, labels: IntVector) -> float:
+def modularity(links: Links, labels: Any) -> float:
     """Modularity of a partition, at most 1 - 1/c for c clusters; 0 for one cluster."""
     return float(row_modularity(links, labels).sum())
 

@@ -3,27 +3,36 @@
 from adaam.selection.count import ClusterCount, count_clusters
 from adaam.selection.family import (
     Candidate,
-    FittedCandidate,
-    candidates,
-    fitted_candidates,
-    paper_neighbors,
+    Prepared,
+    host_weights,
+    learned_maps,
+    learning_rows,
+    prepared_rows,
     random_rows,
+    row_ranks,
 )
 from adaam.selection.report import Selection, Trial
-from adaam.selection.search import Choice, Contender, search
+from adaam.selection.search import HEADS, Choice, Contender, Outcome, Task, discriminates, given_metric, search
 
 __all__ = [
+    "HEADS",
     "Candidate",
     "Choice",
     "ClusterCount",
     "Contender",
-    "FittedCandidate",
+    "Outcome",
+    "Prepared",
     "Selection",
+    "Task",
     "Trial",
-    "candidates",
     "count_clusters",
-    "fitted_candidates",
-    "paper_neighbors",
+    "discriminates",
+    "given_metric",
+    "host_weights",
+    "learned_maps",
+    "learning_rows",
+    "prepared_rows",
     "random_rows",
+    "row_ranks",
     "search",
 ]

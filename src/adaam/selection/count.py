@@ -1,27 +1,35 @@
 """An estimate of the number of clusters, with its uncertainty."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import csr_array
-from sklearn.metrics import adjusted_rand_score
 
-from adaam._typing import FloatMatrix, FloatVector
-from adaam.linalg import thread_pools
-from adaam.partition.diffusion import diffusion_coordinates
-from adaam.partition.heads import N_STEPS, merged_starts
-from adaam.partition.merging import MergePath
+from adaam._typing import FloatVector
+from adaam.partition import View, merging, modularity_gain, partition, row_modularity
+from adaam.partition.separation import Split, splits
+from adaam.partition.view import Merging
+from adaam.selection.family import Prepared, learned_maps
 
-# Small clusters that merging starts from, at most; no more clusters than half of them can be found.
-N_STARTS = 100
-N_VECTORS = 60
-ROWS_PER_START = 5
-# Resamples that tell how firm the estimate is, each a random share of the rows.
-N_RESAMPLES = 10
-SHARE = 0.8
-# A criterion of 1 means separate and always found again; below a half, rows are taken as one cluster.
-CONVINCING = 0.5
-SAME = 0.01
+# Two parts of a cluster are separate where fewer links join them than this share of what joins the halves of a
+# homogeneous cloud. The halves of Gaussian, uniform and heavy-tailed clouds of 2 to 100 dimensions have 0.48 and more.
+SEPARATE = 0.4
+# Pieces that a cloud is cut into have fewer links, since each borders on several others (0.23 and more in those clouds).
+CLEARLY_SEPARATE = SEPARATE / 2
+# Modularity already keeps parts together below its own resolution; to take them apart needs all the more.
+BEYOND_MODULARITY = SEPARATE / 4
+# Fewer rows, copies counted, than have ten neighbours of their own are no cluster.
+SMALLEST = 11
+N_STARTS = 4
+# What the range is over: thresholds, in parts of the ones above, and resolutions of modularity; the estimate's own first.
+SETTINGS = ((1.0, 1.0), (0.7, 0.5), (1.4, 2.0))
+# Columns for each cluster of the map that is learned for a number, and how often number and map find each other anew.
+WIDTH = 2
+MAX_ROUNDS = 6
+# Numbers whose logarithms differ by no more are the same.
+SAME_NUMBER = 0.1
+# Standard errors by which a learned metric must be better than the rows as they are.
+N_ERRORS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,78 +39,168 @@ class ClusterCount:
     Attributes
     ----------
     n_clusters : int
-        The estimate: where modularity, as a share of what is attainable, times reproducibility is highest.
+        The estimate.
     low, high : int
-        Range of the estimates from resampled rows, the lowest and highest tenth left out.
+        Range of the estimates over several starts, thresholds of separation and resolutions of modularity, the lowest
+        and highest tenth left out.
     modularities : ndarray of shape (n_max,)
-        Modularity at 1, 2, ... clusters.
-    reproducibilities : ndarray of shape (n_max,)
-        Mean adjusted Rand index between the partitions of all rows and of resampled ones, at 1, 2, ... clusters.
+        Modularity at 1, 2, ... clusters, in the metric that the estimate was made in.
+    separations : ndarray of shape (n_max,)
+        Entry c - 1 tells how separate the two clusters are whose merge leaves c of them: links between the two over
+        those between the halves of a homogeneous cloud. 0 means separate, 1 one cloud.
+    steps : tuple of str
+        How metric and number found each other, in words.
     """
 
     n_clusters: int
     low: int
     high: int
     modularities: FloatVector
-    reproducibilities: FloatVector
+    separations: FloatVector
+    steps: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.n_clusters} clusters found ({self.low} to {self.high} in resamples of {SHARE:.0%} of the rows)."
+        found = f"{self.n_clusters} clusters found ({self.low} to {self.high} over starts, thresholds and resolutions)."
+        return "\n".join([found, *self.steps])
 
 
-def count_clusters(links: csr_array, Z: FloatMatrix, weights: FloatVector, seed: int) -> ClusterCount:
-    """Estimate the number of clusters from links alone.
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A number of clusters in one view, and what it was read from."""
 
-    Many small clusters of diffusion coordinates are merged along links. Modularity alone would also split a single
-    cloud, since any cloud has parts; but where a cloud is split is chance, and another sample splits it elsewhere. So
-    the merges are repeated on the links among random shares of the rows, and modularity at each number of clusters, in
-    parts of what is attainable, is multiplied with how far the partitions agree.
+    number: int
+    numbers: tuple[int, ...]  # over starts and thresholds
+    n_fine: int  # what modularity takes apart
+    merging: Merging
+    splits: tuple[Split, ...]
+
+
+def count_clusters(prepared: Sequence[Prepared]) -> ClusterCount:
+    """Estimate the number of clusters.
+
+    Small communities of the neighbour graph are merged into a dendrogram. Going down from its root, a cluster is taken
+    apart as far as modularity takes it apart, and where its two parts are separate: fewer links join them than a third
+    of what would join the halves of a homogeneous cloud of the same size, extent and intrinsic dimension. Below the
+    resolution of modularity, which misses small clusters among very many, parts must be all the more separate.
+
+    The graph of the rows as they are may mislead; but a metric is learned for a number of clusters. So the two are
+    found in turn: a metric for the number that modularity makes, that number in the metric, until it repeats, as long as
+    the learned metric is clearly better. The number that its own metric finds again most nearly is taken.
     """
-    whole = _merges(links, Z, weights, seed)
-    n_max = max(1, len(whole.modularities) // 2)
-    labels = [whole.labels(c) for c in range(1, n_max + 1)]
-    rng = np.random.default_rng(seed)
-    agreements = np.zeros((N_RESAMPLES, n_max))
-    modularities = np.zeros((N_RESAMPLES, n_max))
-    for r in range(N_RESAMPLES):
-        rows = np.sort(rng.choice(len(weights), max(2, int(SHARE * len(weights))), replace=False))
-        path = _merges(csr_array(links[rows][:, rows]), Z[rows], weights[rows], seed)
-        n_common = min(n_max, len(path.modularities))
-        modularities[r, :n_common] = path.modularities[:n_common]
-        agreements[r, :n_common] = [
-            adjusted_rand_score(labels[c - 1][rows], path.labels(c)) for c in range(1, n_common + 1)
-        ]
-    reproducibilities = agreements.mean(axis=0)
-    errors = (attained(modularities) * agreements).std(axis=0) / np.sqrt(N_RESAMPLES)
-    found = [_best(attained(q) * a, errors) for q, a in zip(modularities, agreements, strict=True)]
-    low, high = np.quantile(found, [0.1, 0.9], method="nearest")
-    modularity = whole.modularities[:n_max]
-    best = _best(attained(modularity) * reproducibilities, errors)
-    return ClusterCount(best, int(low), int(high), modularity, reproducibilities)
+    plain = [(p, _counted(p.view())) for p in prepared]
+    source, best = max(plain, key=lambda found: float(found[1].merging.tree.modularities.max()))
+    steps = [f"Rows as they are ({source.name}): {best.number} clusters, of which modularity makes {best.n_fine}."]
+    wanted, seen, strays = best.n_fine, {best.n_fine}, [(np.inf, best)]
+    for _ in range(MAX_ROUNDS):
+        if wanted < 2:
+            break
+        learned = _learned_count(prepared, wanted)
+        if learned is None:
+            steps.append(f"A metric learned for {wanted} clusters is not clearly better.")
+            break
+        name, found = learned
+        steps.append(f"Metric learned for {wanted} clusters ({name}): {found.number}, modularity makes {found.n_fine}.")
+        # A number that the metric learned for it finds again is the best there is.
+        strays.append((abs(np.log(found.n_fine / wanted)), found))
+        wanted = found.n_fine
+        if wanted in seen:
+            break
+        seen.add(wanted)
+    stray, best = min(strays, key=lambda stray: stray[0])
+    if SAME_NUMBER < stray < np.inf:
+        # Number and metric go round in a circle; the middle of the numbers on the way is the best guess.
+        rounds = sorted((found for _, found in strays[1:]), key=lambda found: found.number)
+        numbers = tuple(number for found in rounds for number in found.numbers)
+        best = replace(rounds[len(rounds) // 2], numbers=numbers)
+    low, high = (int(edge) for edge in np.quantile(best.numbers, [0.1, 0.9], method="nearest"))
+    n_max = len(best.splits) + 1
+    ratios = np.array([split.ratio for split in best.splits] + [np.nan])
+    return ClusterCount(
+        best.number,
+        min(low, best.number),
+        max(high, best.number),
+        best.merging.tree.modularities[:n_max],
+        ratios,
+        tuple(steps),
+    )
 
 
-def attained(modularities: FloatMatrix) -> FloatMatrix:
-    """Modularity at 1, 2, ... clusters as a share of the most that so many can have, 1 - 1/c; 0 for one cluster."""
-    counts = np.arange(1, modularities.shape[-1] + 1)
-    return np.where(counts > 1, modularities / np.maximum(1.0 - 1.0 / counts, 0.5), 0.0)
+def _learned_count(prepared: Sequence[Prepared], n_clusters: int) -> tuple[str, _Counted] | None:
+    """Number of clusters in the metric learned for a number; None where the metric is no better than the rows."""
+    plain = max((_row_modularity(p.view(), n_clusters) for p in prepared), key=np.sum)
+    candidates = []
+    for source in prepared:
+        for candidate, components in learned_maps(source, n_clusters, (WIDTH,)):
+            view = source.view(components)
+            candidates.append((f"{candidate.name}, {source.name}", view, _row_modularity(view, n_clusters)))
+    name, view, rows = max(candidates, key=lambda found: float(np.sum(found[2])))
+    if not modularity_gain(rows, plain).exceeds(N_ERRORS):
+        return None
+    return name, _counted(view)
 
 
-def _best(criterion: FloatVector, errors: FloatVector) -> int:
-    """Return the largest number of clusters whose criterion is as good as the highest; 1 where none convinces.
+def _row_modularity(view: View, n_clusters: int) -> FloatVector:
+    found = partition(view, n_clusters, 0)
+    return row_modularity(view.links, found.labels)
 
-    Clusters of clusters are as reproducible as their parts, so of equals the finer one tells more.
+
+def _counted(view: View) -> _Counted:
+    """Number of clusters in one metric."""
+    numbers, fine = [], []
+    first: tuple[Merging, list[Split]] | None = None
+    for seed in range(N_STARTS):
+        merged = merging(view, 1, view.draws(seed))
+        n_fine, n_looked = merged.tree.number_at(1.0), 20
+        while True:
+            # Further down as long as much of what was looked at is separate.
+            n_looked = min(merged.tree.n_leaves - 1, max(2 * n_fine, 2 * n_looked))
+            looked_at = splits(view, merged, n_looked)
+            found = [
+                _number(merged, looked_at, merged.tree.number_at(resolution), threshold)
+                for threshold, resolution in SETTINGS
+            ]
+            if n_looked == merged.tree.n_leaves - 1 or max(found) < n_looked / 2:
+                break
+        numbers.append(found)
+        fine.append(n_fine)
+        first = first or (merged, looked_at)
+    assert first is not None
+    every = np.array(numbers)
+    number = int(np.median(every[:, 0]))
+    return _Counted(number, tuple(every.ravel().tolist()), int(np.median(fine)), first[0], tuple(first[1]))
+
+
+def _number(merged: Merging, looked_at: Sequence[Split], n_fine: int, threshold: float) -> int:
+    """Count the clusters that are left when the dendrogram is taken apart from its root.
+
+    A cluster is taken apart where its two parts are separate, or where something inside it clearly is.
     """
-    top = int(np.argmax(criterion))
-    if criterion[top] < CONVINCING:
-        return 1
-    good = np.flatnonzero(criterion >= criterion[top] - max(errors[top], SAME))
-    return int(good.max()) + 1
+    tree = merged.tree
+    n_splits = len(looked_at)
+    first = len(tree.merges) - n_splits
+    below: dict[int, int] = {}  # latest split of the cluster that a leaf represents
+    owner = tree.cut(tree.n_leaves - first)
+    numbers = np.ones(n_splits, dtype=np.intp)  # clusters within each split
+    clear = np.zeros(n_splits, dtype=bool)
+    for i in range(n_splits):
+        split = looked_at[n_splits - 1 - i]
+        a, b = (int(owner[leaf]) for leaf in tree.merges[first + i])
+        parts = [below.get(a), below.get(b)]
+        inside = [clear[part] if part is not None else False for part in parts]
+        counts = [int(numbers[part]) if part is not None else 1 for part in parts]
+        # The last merges, of the lowest resolution, are those that modularity would not make.
+        within_modularity = n_splits - i < n_fine
+        limit = SEPARATE if within_modularity else BEYOND_MODULARITY
+        clearly = CLEARLY_SEPARATE if within_modularity else BEYOND_MODULARITY
+        large = min(split.n_rows) >= SMALLEST
+        clear[i] = any(inside) or (large and split.ratio < clearly * threshold)
+        apart = clear[i] or (large and split.ratio < limit * threshold)
+        numbers[i] = _apart(split, counts) if apart else 1
+        below[a] = i
+        owner = np.where(owner == b, a, owner)
+    return int(numbers[-1]) if n_splits else 1
 
 
-def _merges(links: csr_array, Z: FloatMatrix, weights: FloatVector, seed: int) -> MergePath:
-    """Merges from small clusters of the rows."""
-    n = len(weights)
-    n_starts = int(np.clip(n // ROWS_PER_START, 2, N_STARTS))
-    with thread_pools().limit(limits=1):
-        coordinates = diffusion_coordinates(links, min(N_VECTORS, n), N_STEPS)
-    return merged_starts(links, coordinates, Z, weights, min(n_starts, n), seed)
+def _apart(split: Split, counts: Sequence[int]) -> int:
+    """Clusters of two parts; one that is too small for a cluster is none, and leaves the count to the other."""
+    return sum(count for count, n_rows in zip(counts, split.n_rows, strict=True) if n_rows >= SMALLEST) or 1

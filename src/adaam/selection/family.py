@@ -1,4 +1,4 @@
-"""The candidates: a few preparations, each as it is and through AdaAM maps of two widths."""
+"""The family of candidates: a few preparations, each as it is and through AdaAM maps of several widths."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -6,23 +6,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adaam._typing import Column, Tall
+from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Tall
 from adaam.affinity import AdaptiveAffinity, adaptive_affinity
-from adaam.affinity.adaptive import Learned
 from adaam.engines import Engine
-from adaam.engines.columns import spread
+from adaam.engines.columns import at, spread
 from adaam.graph import neighbor_graph
 from adaam.partition import View
-from adaam.partition.heads import links_per_row
 from adaam.prepare import PREPARATIONS, LinearMap, ZeroRowWarning, column_variances, fit_preparation
-from adaam.projection import Projection, lpp
+from adaam.projection import discriminant, lpp
 from adaam.sample import Sample
 
-# Columns of the AdaAM map as multiples of the number of clusters. The paper's own single multiple is too narrow for a
-# graph: among ten neighbours in as few dimensions there are rows of other clusters.
-WIDTHS = (3, 5)
+# Columns of the AdaAM map as multiples of the number of clusters: narrow maps suit embeddings, wide ones images.
+WIDTHS = (1, 2, 4, 8)
+# No graph is made in fewer columns, where rows are near each other by chance and modularity is high for nothing.
+FEWEST_COLUMNS = 8
 COMMON_UNITS = ("unit", "linear")
 UNLIKE_UNITS = ("standard",)
+# Rows that maps are learned from in the search; they are judged on more, so that what a map has made up for its own rows
+# counts less. So many for each cluster are enough.
+LEARNING_ROWS = 4096
+LEARNING_ROWS_PER_CLUSTER = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +38,42 @@ class Candidate:
     @property
     def name(self) -> str:
         """What reports say."""
-        return "rows as they are" if self.width == 0 else f"AdaAM, {self.width} columns a cluster"
+        columns = "column" if self.width == 1 else "columns"
+        return "rows as they are" if self.width == 0 else f"AdaAM, {self.width} {columns} per cluster"
 
-    @property
-    def affinity(self) -> AdaptiveAffinity:
+    def n_columns(self, n_clusters: int) -> int:
+        """Columns of the map for so many clusters, where the rows have so many."""
+        return max(self.width * n_clusters, FEWEST_COLUMNS)
+
+    def affinity(self, n_clusters: int) -> AdaptiveAffinity:
         """Settings of AdaAM for this width."""
-        return AdaptiveAffinity(rank=float(self.width), projection_rank=float(self.width))
+        rank = self.n_columns(n_clusters) / n_clusters
+        return AdaptiveAffinity(rank=rank, projection_rank=rank)
 
 
 @dataclass(frozen=True, slots=True)
-class FittedCandidate:
-    """A candidate learned from distinct rows: the parts of its map, and the rows in its metric."""
+class Prepared:
+    """Distinct rows under one preparation."""
 
-    candidate: Candidate
-    prepared: LinearMap
+    name: str
+    map: LinearMap
     sample: Sample
-    projection: Projection | None
-    learned: Learned | None
-    view: View
+    ranks: IntVector  # place of each row in an order that does not depend on the order of rows
+
+    def view(self, components: FloatMatrix | None = None) -> View:
+        """Rows in the metric of a map of the prepared rows, or as they are."""
+        sample, Z = self.sample, self.sample.X
+        if components is not None:
+            Z = sample.engine.project(Z, 1.0, np.zeros(Z.shape[1]), components)
+        return View(Z, np.array(sample.weights), sample.engine, self.ranks)
+
+    def discriminant_view(self, labels: IntVector, n_clusters: int) -> View:
+        """Rows in the discriminant metric of a partition."""
+        return self.view(discriminant(self.sample, labels, n_clusters).components)
 
 
-def candidates(X: Tall, weights: Column, engine: Engine) -> list[Candidate]:
-    """Candidates for these rows, those of one preparation side by side.
+def preparations(X: Tall, weights: Column, engine: Engine) -> tuple[str, ...]:
+    """Names of preparations that suit these rows.
 
     Columns of a common unit (pixels, spectra, embeddings) keep their variances, with rows scaled to unit length and
     without. Where one column varies more than all others together, its unit alone would decide every distance; so
@@ -64,58 +81,62 @@ def candidates(X: Tall, weights: Column, engine: Engine) -> list[Candidate]:
     """
     variances = column_variances(X, weights, engine)
     unlike = variances.max() >= variances.sum() - variances.max()
-    preparations = UNLIKE_UNITS if unlike else COMMON_UNITS
-    return [Candidate(preparation, width) for preparation in preparations for width in (0, *WIDTHS)]
+    return UNLIKE_UNITS if unlike else COMMON_UNITS
 
 
-def fitted_candidates(
-    wanted: Sequence[Candidate], X: Tall, weights: Column, n_clusters: int, engine: Engine
-) -> Iterator[FittedCandidate]:
-    """Learn candidates from distinct rows; those of one preparation share prepared rows and neighbour graph.
+def prepared_rows(
+    X: Tall, weights: Column, ranks: IntVector, engine: Engine, wanted: Sequence[str] = ()
+) -> list[Prepared]:
+    """Prepare distinct rows in every way that suits them, or as wanted.
 
     A preparation that leaves nothing to learn from is passed over, unless it is the last hope.
     """
-    preparations = list(dict.fromkeys(candidate.preparation for candidate in wanted))
-    found = False
-    for name in preparations:
+    found: list[Prepared] = []
+    wanted = wanted or preparations(X, weights, engine)
+    for name in wanted:
         try:
             with warnings.catch_warnings():
                 # A candidate is not the caller's choice; rows without a direction speak against it in its score.
                 warnings.simplefilter("ignore", ZeroRowWarning)
                 prepared = fit_preparation(X, weights, PREPARATIONS[name], engine)
         except ValueError:
-            if name == preparations[-1] and not found:
+            if name == wanted[-1] and not found:
                 raise
             continue
-        found = True
         sample = Sample(prepared.apply(X, engine), weights, engine, prepared.spreads)
-        widths = [candidate.width for candidate in wanted if candidate.preparation == name]
-        yield from _of_one_preparation(name, widths, prepared, sample, n_clusters)
+        found.append(Prepared(name, prepared, sample, ranks))
+    return found
 
 
-def _of_one_preparation(
-    name: str, widths: Sequence[int], prepared: LinearMap, sample: Sample, n_clusters: int
-) -> Iterator[FittedCandidate]:
-    engine, rank = sample.engine, sample.X.shape[1]
-    on_host = np.array(spread(engine.to_host(sample.engine_weights), sample.n_rows))
-    k = paper_neighbors(sample.size, n_clusters)
-    graph = neighbor_graph(sample, k) if any(widths) else None
+def learned_maps(
+    prepared: Prepared, n_clusters: int, widths: Sequence[int] = WIDTHS, *, every_row: bool = False
+) -> Iterator[tuple[Candidate, FloatMatrix]]:
+    """Components of the AdaAM map of every width, learned from some of the rows or from all."""
+    sample = prepared.sample if every_row else learning_sample(prepared, n_clusters)
+    graph = neighbor_graph(sample, paper_neighbors(sample.size, n_clusters))
     seen: set[int] = set()
     for width in widths:
-        candidate = Candidate(name, width)
-        if width == 0:
-            at_hand = graph if k == links_per_row(sample.size) else None
-            yield FittedCandidate(candidate, prepared, sample, None, None, View(sample.X, on_host, engine, at_hand))
-            continue
-        assert graph is not None
-        n_components = min(width * n_clusters, rank)
+        candidate = Candidate(prepared.name, width)
+        n_components = min(candidate.n_columns(n_clusters), sample.X.shape[1])
         if n_components in seen:
             continue  # the rank of the rows leaves no room for a wider map
         seen.add(n_components)
-        learned = adaptive_affinity(sample, graph, n_clusters, 1, candidate.affinity)
-        projection = lpp(sample.X, learned.affinity, n_components, engine=engine)
-        Z = engine.project(sample.X, 1.0, np.zeros(rank), projection.components)
-        yield FittedCandidate(candidate, prepared, sample, projection, learned, View(Z, on_host, engine))
+        learned = adaptive_affinity(sample, graph, n_clusters, 1, candidate.affinity(n_clusters))
+        yield candidate, lpp(sample.X, learned.affinity, n_components, engine=sample.engine).components
+
+
+def learning_rows(n_clusters: int) -> int:
+    """Rows that are enough to learn a map for so many clusters in the search."""
+    return max(LEARNING_ROWS, LEARNING_ROWS_PER_CLUSTER * n_clusters)
+
+
+def learning_sample(prepared: Prepared, n_clusters: int) -> Sample:
+    """Return the rows that maps are learned from: all, or enough of them for so many clusters."""
+    sample = prepared.sample
+    if learning_rows(n_clusters) >= sample.n_rows:
+        return sample
+    chosen = random_rows(prepared.ranks, learning_rows(n_clusters), seed=0)
+    return Sample(sample.X[chosen], at(sample.engine_weights, chosen), sample.engine)
 
 
 def paper_neighbors(size: float, n_clusters: int) -> int:
@@ -123,7 +144,22 @@ def paper_neighbors(size: float, n_clusters: int) -> int:
     return int(np.clip(round(np.log2(max(size / n_clusters, 1.0))), 1, max(1, int(size) - 1)))
 
 
-def random_rows(X: Tall, weights: Column, n_rows: int, seed: int) -> tuple[Tall, Column]:
-    """Return some distinct rows, drawn without replacement, in their own order."""
-    chosen = np.sort(np.random.default_rng(seed).choice(X.shape[0], n_rows, replace=False))
-    return X[chosen], weights if isinstance(weights, float) else weights[chosen]
+def row_ranks(X: Tall, engine: Engine) -> IntVector:
+    """Place of each distinct row along a fixed random direction: the same whatever the order of rows."""
+    direction = np.random.default_rng(0).standard_normal((1, X.shape[1]))
+    along = np.asarray(engine.to_host(engine.project(X, 1.0, np.zeros(X.shape[1]), direction))).ravel()
+    ranks = np.empty(len(along), dtype=np.intp)
+    ranks[np.argsort(along, kind="stable")] = np.arange(len(along))
+    return ranks
+
+
+def random_rows(ranks: IntVector, n_rows: int, seed: int) -> IntVector:
+    """Indices of some rows, drawn without replacement by their ranks, in ascending order."""
+    taken = np.zeros(len(ranks), dtype=bool)
+    taken[np.random.default_rng(seed).choice(len(ranks), n_rows, replace=False)] = True
+    return np.flatnonzero(taken[ranks])
+
+
+def host_weights(weights: Column, n_rows: int, engine: Engine) -> FloatVector:
+    """Weights of rows as a vector on the host."""
+    return np.array(spread(engine.to_host(weights), n_rows))

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from adaam.selection.count import ClusterCount
 
 
@@ -16,6 +18,7 @@ class Trial:
     modularity: float
     agreement: float  # adjusted Rand index with the chosen partition
     chosen: bool
+    separation: float | None = None  # modularity in the discriminant map of the partition, of learned metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +35,33 @@ class Selection:
         Distinct rows the search looked at.
     count : ClusterCount or None
         How the number of clusters was found, where it was asked for.
+    starts : tuple of float
+        Adjusted Rand index between the partition that was kept and that of every other start.
     """
 
     trials: tuple[Trial, ...]
     steps: tuple[str, ...]
     n_rows: int
     count: ClusterCount | None = None
+    starts: tuple[float, ...] = ()
 
     @property
     def best(self) -> Trial:
         """The trial that was chosen."""
         return next(trial for trial in self.trials if trial.chosen)
 
-    def with_count(self, count: ClusterCount | None) -> "Selection":
-        """Return the report with the number of clusters that was found."""
-        return replace(self, count=count)
+    def extended(self, count: ClusterCount | None, starts: tuple[float, ...]) -> "Selection":
+        """Return the report with the number of clusters that was found, and how far starts agree."""
+        return replace(self, count=count, starts=starts)
 
     def __str__(self) -> str:
-        heads = ("preparation", "metric", "head", "columns", "modularity", "agreement")
+        heads = ("preparation", "metric", "head", "columns", "modularity", "separation", "agreement")
         rows = [
-            (t.preparation, t.metric, t.head, str(t.n_components), f"{t.modularity:.3f}", f"{t.agreement:.2f}")
+            (
+                *(t.preparation, t.metric, t.head, str(t.n_components), f"{t.modularity:.3f}"),
+                "" if t.separation is None else f"{t.separation:.3f}",
+                f"{t.agreement:.2f}",
+            )
             for t in self.trials
         ]
         widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
@@ -65,4 +75,5 @@ class Selection:
             line(row, ">" if t.chosen else " ") for row, t in zip(rows, self.trials, strict=True)
         ]
         counted = [str(self.count)] if self.count is not None else []
-        return "\n".join([*counted, *table, *self.steps])
+        repeated = [f"{len(self.starts) + 1} starts agree by {np.mean(self.starts):.2f}."] if self.starts else []
+        return "\n".join([*counted, *table, *self.steps, *repeated])

@@ -1,38 +1,55 @@
 """The search: metrics and heads scored by modularity, and the simplest that nothing clearly beats."""
 
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from adaam._typing import FloatVector, IntVector
+from adaam.engines import Engine
 from adaam.engines.blocks import ordered_map
-from adaam.partition import HEADS, View, modularity_gain, row_modularity
+from adaam.partition import View, modularity_gain, partition, row_modularity
+from adaam.selection.family import FEWEST_COLUMNS, Candidate, Prepared, learned_maps
 from adaam.selection.report import Selection, Trial
 
+HEADS = ("k-means", "graph")
 # A more elaborate partition must gain more than so many standard errors over a simpler one.
 N_ERRORS = 2.0
 # k-means on rows as they are is where the climb begins and seldom where it ends, so it is sketched: few starts, on
 # leading columns, two for each cluster and never fewer than these. (What k-means relaxes to lies in one less than there
-# are clusters: Ding, He 2004.) Where it is chosen, it is done again in full. Partitions of graphs have all starts.
+# are clusters: Ding, He 2004.) Where it is chosen, it is done again in full.
 SKETCH_STARTS = 3
 SKETCH_COLUMNS = 32
+# The choice is made from the rows alone: it does not depend on the caller's seed.
+SEARCH_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a clusterer was told."""
+
+    n_clusters: int
+    heads: Sequence[str]
+    n_init: int
+    seed: int
+    engine: Engine
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A metric in the search: the rows in it, what reports call it, and where it came from."""
+    """A metric in the search: the rows in it, and what reports call it."""
 
     preparation: str
     name: str
-    learned: bool  # whether it is a step beyond the rows as they are
     view: View
-    source: Any = None
+    source: Prepared | None = None
+    width: int = 0
+
+    @property
+    def learned(self) -> bool:
+        """Whether it is a step beyond the rows as they are."""
+        return self.width > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +58,9 @@ class Outcome:
 
     contender: Contender
     head: str
-    labels: IntVector
+    labels: IntVector  # on the host
     rows: FloatVector
-    sketched: bool = False  # whether the head deserves more starts and columns than these labels had
+    separation: float | None = None
 
     @property
     def modularity(self) -> float:
@@ -52,7 +69,7 @@ class Outcome:
 
     @property
     def level(self) -> int:
-        """Simplicity: k-means, then the graph of the rows as they are, then that of a learned metric."""
+        """Simplicity: k-means, then the graph of the rows as they are, then a learned metric."""
         if self.contender.learned:
             return 2
         return 0 if self.head == "k-means" else 1
@@ -71,63 +88,92 @@ class Choice:
     selection: Selection
 
 
-def search(contenders: Iterable[Contender], heads: Sequence[str], n_clusters: int, *, n_init: int, seed: int) -> Choice:
-    """Partition every metric with every head, and choose.
+def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]) -> Choice:
+    """Partition the rows in every metric of the family, and choose.
 
     The criterion is modularity on the metric's own ten-neighbour graph. It is compared along levels of simplicity:
-    k-means on the rows as they are, partitions of their graph, partitions of the graph in a learned metric. Within a
-    level the highest wins; the next level takes over only if its gain exceeds two standard errors over the rows. A
-    learned metric has had the chance to fit what it is judged on, so a gain within the noise is none.
+    k-means on the rows as they are, partitions of their graph, partitions in a learned metric. Within the first two
+    levels the highest wins; the next level takes over only if its gain exceeds two standard errors over the rows.
+
+    Learned maps are narrow or wide, and a graph in few dimensions has a high modularity by itself. So they are
+    compared in one dimension: each partition is judged on the graph in its own discriminant map, which has one column
+    less than there are clusters, whatever the width of the map that the partition was found in. Of eight clusters or
+    fewer that would be too few columns, and modularity on the own graph decides.
     """
-    contenders = list(contenders)
-    for contender in contenders:
-        _ = contender.view.links  # made once, with all threads of the engine
-
-    by_links = [head for head in heads if head != "k-means"]
-    # k-means in a learned metric would be a fourth level; its place is taken by the graph the metric was made for.
-    by_place = [c for c in contenders if not c.learned or not by_links] if "k-means" in heads else []
-    place = _sketched if by_links else _partitioned
-    placed = [[place(contender, "k-means", n_clusters, n_init, seed)] for contender in by_place]
-    linked: list[list[Outcome]] = []
-    if by_links:
-
-        def outcomes_of(contender: Contender) -> list[Outcome]:
-            return [_partitioned(contender, head, n_clusters, n_init, seed) for head in by_links]
-
-        with warnings.catch_warnings():
-            # Heads say so themselves, but what one thread asks of warnings, another takes back.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            # What follows from links runs on one thread, so metrics side by side.
-            linked = list(ordered_map(outcomes_of, contenders))
-    outcomes = sorted(chain(*placed, *linked), key=lambda outcome: outcome.level)
-    if len(heads) > 1:
-        # A graph may have too few places to tell so many clusters apart.
-        outcomes = [o for o in outcomes if o.head == "k-means" or len(np.unique(o.labels)) == n_clusters]
-    chosen, steps = _climb(outcomes)
+    plain = [Contender(p.name, Candidate(p.name, 0).name, p.view(), p) for p in prepared]
+    outcomes = _outcomes(plain, task, tell)
+    kept = [outcome.contender.preparation for outcome in _worth_learning(outcomes)]
+    learned: list[Contender] = []
+    for source in (p for p in prepared if p.name in kept):
+        for candidate, components in learned_maps(source, task.n_clusters):
+            learned.append(Contender(source.name, candidate.name, source.view(components), source, candidate.width))
+    outcomes += _outcomes(learned, task, tell)
+    outcomes = _with_all_clusters(outcomes, task.n_clusters)
+    chosen, steps, outcomes = _climb(outcomes, task.n_clusters)
     trials = tuple(_trial(outcome, chosen) for outcome in outcomes)
     return Choice(chosen, Selection(trials, tuple(steps), len(chosen.labels)))
 
 
-def _partitioned(contender: Contender, head: str, n_clusters: int, n_init: int, seed: int) -> Outcome:
-    labels = HEADS[head].labels(contender.view, n_clusters, n_init, seed)
-    return Outcome(contender, head, labels, row_modularity(contender.view.links, labels))
+def given_metric(contender: Contender, task: Task) -> Choice:
+    """Partition the rows in one metric, by the head that modularity prefers."""
+    outcomes = _with_all_clusters(_outcomes([contender], task, lambda text: None), task.n_clusters)
+    chosen, steps, outcomes = _climb(outcomes, task.n_clusters)
+    return Choice(chosen, Selection(tuple(_trial(o, chosen) for o in outcomes), tuple(steps), len(chosen.labels)))
 
 
-def _sketched(contender: Contender, head: str, n_clusters: int, n_init: int, seed: int) -> Outcome:
+def _outcomes(contenders: Sequence[Contender], task: Task, tell: Callable[[str], None]) -> list[Outcome]:
+    """Partition every metric with every head that is asked for and fits it."""
+    for contender in contenders:
+        _ = contender.view.links  # made once, with all threads of the engine
+
+    def found(contender: Contender) -> list[Outcome]:
+        # k-means in a learned metric would be a fourth level; the graph the metric was made for takes its place.
+        heads = [h for h in task.heads if h != "k-means" or not contender.learned or "graph" not in task.heads]
+        return [_partitioned(contender, head, task) for head in heads]
+
+    outcomes = []
+    # Partitions of the CPU engine run on one thread each, so metrics side by side.
+    on_host = task.engine.name == "cpu"
+    for contender, some in zip(contenders, (ordered_map if on_host else map)(found, contenders), strict=True):
+        tell(f"candidate {contender.preparation}: {contender.name}")
+        outcomes += some
+    return outcomes
+
+
+def _partitioned(contender: Contender, head: str, task: Task) -> Outcome:
     view = contender.view
-    n_columns = max(SKETCH_COLUMNS, 2 * n_clusters)
-    few = View(view.Z[:, :n_columns], view.weights, view.engine)
-    labels = HEADS[head].labels(few, n_clusters, min(n_init, SKETCH_STARTS), seed)
-    sketched = n_init > SKETCH_STARTS or view.Z.shape[1] > n_columns
-    return Outcome(contender, head, labels, row_modularity(view.links, labels), sketched)
+    if head == "graph":
+        labels = partition(view, task.n_clusters, SEARCH_SEED).labels
+    else:
+        n_columns = max(SKETCH_COLUMNS, 2 * task.n_clusters)
+        column = view.engine.column(view.weights)
+        few = view.Z[:, :n_columns] if view.Z.shape[1] > n_columns else view.Z
+        n_init = min(task.n_init, SKETCH_STARTS)
+        labels = view.links.asarray(view.engine.kmeans(few, task.n_clusters, n_init, SEARCH_SEED, column).labels)
+    return Outcome(contender, head, np.asarray(view.links.to_host(labels)), row_modularity(view.links, labels))
 
 
-def _climb(outcomes: list[Outcome]) -> tuple[Outcome, list[str]]:
-    """Go up the levels while the gain is clear."""
+def _worth_learning(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Best outcome of each preparation, but for those that another clearly beats."""
+    names = dict.fromkeys(outcome.contender.preparation for outcome in outcomes)
+    best = [max((o for o in outcomes if o.contender.preparation == name), key=_modularity) for name in names]
+    top = max(best, key=_modularity)
+    return [o for o in best if not modularity_gain(top.rows, o.rows).exceeds(N_ERRORS)]
+
+
+def _with_all_clusters(outcomes: list[Outcome], n_clusters: int) -> list[Outcome]:
+    """Leave out partitions with fewer clusters than were asked for, unless all have."""
+    whole = [outcome for outcome in outcomes if len(np.unique(outcome.labels)) == n_clusters]
+    return whole or outcomes
+
+
+def _climb(outcomes: list[Outcome], n_clusters: int) -> tuple[Outcome, list[str], list[Outcome]]:
+    """Go up the levels while the gain is clear; of learned metrics take the one that separates its clusters best."""
+    outcomes = sorted(outcomes, key=lambda outcome: outcome.level)
     current: Outcome | None = None
     steps = []
     for level in sorted({outcome.level for outcome in outcomes}):
-        best = max((outcome for outcome in outcomes if outcome.level == level), key=lambda outcome: outcome.modularity)
+        best = max((outcome for outcome in outcomes if outcome.level == level), key=_modularity)
         if current is None:
             current = best
             steps.append(f"Start: {best.title}, modularity {best.modularity:.3f}.")
@@ -138,7 +184,33 @@ def _climb(outcomes: list[Outcome]) -> tuple[Outcome, list[str]]:
         steps.append(f"{best.title}: {gain.value:+.3f} ± {gain.standard_error:.3f}, {verdict}.")
         current = best if taken else current
     assert current is not None
-    return current, steps
+    if not current.contender.learned or not discriminates(n_clusters):
+        return current, steps, outcomes
+    outcomes = [_separated(outcome, n_clusters) if outcome.contender.learned else outcome for outcome in outcomes]
+    chosen = max((o for o in outcomes if o.separation is not None), key=lambda outcome: outcome.separation or 0.0)
+    steps.append(
+        f"Of the learned metrics, {chosen.title} separates its clusters best: modularity {chosen.separation:.3f} in the "
+        "discriminant map of its partition."
+    )
+    return chosen, steps, outcomes
+
+
+def discriminates(n_clusters: int) -> bool:
+    """Whether the discriminant map of so many clusters has enough columns for a graph."""
+    return n_clusters > FEWEST_COLUMNS
+
+
+def _separated(outcome: Outcome, n_clusters: int) -> Outcome:
+    """Judge a partition in the discriminant map that it makes."""
+    contender = outcome.contender
+    assert contender.source is not None
+    view = contender.source.discriminant_view(outcome.labels, n_clusters)
+    separation = float(row_modularity(view.links, view.links.asarray(outcome.labels)).sum())
+    return Outcome(contender, outcome.head, outcome.labels, outcome.rows, separation)
+
+
+def _modularity(outcome: Outcome) -> float:
+    return outcome.modularity
 
 
 def _trial(outcome: Outcome, chosen: Outcome) -> Trial:
@@ -151,4 +223,5 @@ def _trial(outcome: Outcome, chosen: Outcome) -> Trial:
         modularity=outcome.modularity,
         agreement=float(adjusted_rand_score(chosen.labels, outcome.labels)),
         chosen=outcome is chosen,
+        separation=outcome.separation,
     )

@@ -1,0 +1,95 @@
+"""A metric learned from a partition: distances in standard deviations within its clusters."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from adaam.engines import Engine, resolve_engine
+from adaam.estimators.fitting import prepared_sample, resolve_preparation, store
+from adaam.estimators.linear_metric import LinearMetric
+from adaam.prepare import Preparation
+from adaam.projection import discriminant
+
+
+class DiscriminantMetric(LinearMetric):
+    """Linear discriminant map of a partition, in the form of a learned metric.
+
+    `AdaAMClustering` learns it from the clusters that it found in an AdaAM metric: at most one column less than there
+    are clusters, in which these lie as far apart, for their spread, as in any linear map.
+
+    Parameters
+    ----------
+    preparation : {"unit", "linear", "center", "standard"} or Preparation, default="unit"
+        How rows are prepared.
+    engine : {"auto", "cpu", "gpu"} or engine, default="auto"
+        Where the work is done.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components_, n_features)
+        Discriminant directions, the one that separates most first.
+    eigenvalues_ : ndarray of shape (n_components_,)
+        Variance between clusters along each, where that within clusters is 1.
+    mean_, covariance_, n_components_, preparation_, engine_
+        As in `AdaAM`.
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features seen in fit, when X has names that are all strings.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from adaam import AdaAMClustering
+    >>> from adaam.estimators import DiscriminantMetric
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> labels = AdaAMClustering(10).fit_predict(X)
+    >>> DiscriminantMetric().fit(X, labels).transform(X).shape
+    (1797, 9)
+    """
+
+    def __init__(self, preparation: str | Preparation = "unit", *, engine: str | Engine = "auto") -> None:
+        self.preparation = preparation
+        self.engine = engine
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Cluster of each row.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A row of weight w counts as w equal rows.
+
+        Returns
+        -------
+        self : DiscriminantMetric
+            The fitted metric.
+        """
+        if y is None:
+            raise ValueError(
+                "requires y to be passed, but the target y is None: DiscriminantMetric learns from a partition. "
+                "Pass labels, such as AdaAMClustering().fit_predict(X)."
+            )
+        preparation = resolve_preparation(self.preparation)
+        X = self._rows(X, reset=True)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        labels = np.unique(y, return_inverse=True)[1]
+        engine = resolve_engine(self.engine)
+        prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=True)
+        store(self, prepared, discriminant(sample, labels, int(labels.max()) + 1), sample, X)
+        self.preparation_ = preparation
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """Labels are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

@@ -1,0 +1,203 @@
+"""A dendrogram of communities: which two merge at which resolution."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from sklearn.metrics import pairwise_distances_argmin
+
+from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam.engines.links import Links
+
+_Merges: TypeAlias = tuple[IntVector, IntVector, FloatVector, FloatVector]  # two leaves, factor, expected links
+
+# Parts of a graph that no link joins, beyond so many of the largest, first join the nearest of these.
+MOST_PARTS = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Dendrogram:
+    """Merges of m leaves, two clusters at a time, from the highest resolution to the lowest.
+
+    Attributes
+    ----------
+    merges : array of shape (m - 1, 2)
+        A leaf of either cluster.
+    resolutions : array of shape (m - 1,)
+        Resolution below which the merged cluster has the higher modularity; 0 where no link joins the two.
+    modularities : array of shape (m,)
+        Entry c - 1 is the modularity of c clusters.
+    """
+
+    merges: IntMatrix
+    resolutions: FloatVector
+    modularities: FloatVector
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return len(self.merges) + 1
+
+    def cut(self, n_clusters: int) -> IntVector:
+        """Cluster of each leaf when `n_clusters` are left, numbered by their lowest leaf."""
+        owner = np.arange(self.n_leaves)
+
+        def root(leaf: int) -> int:
+            while owner[leaf] != leaf:
+                owner[leaf] = owner[owner[leaf]]
+                leaf = int(owner[leaf])
+            return leaf
+
+        for a, b in self.merges[: max(0, self.n_leaves - n_clusters)].tolist():
+            a, b = sorted((root(a), root(b)))
+            owner[b] = a
+        return np.unique([root(leaf) for leaf in range(self.n_leaves)], return_inverse=True)[1]
+
+    def number_at(self, resolution: float) -> int:
+        """Number of clusters of highest modularity at a resolution."""
+        return self.n_leaves - int(np.count_nonzero(self.resolutions > resolution))
+
+
+def dendrogram(links: Links, centers: FloatMatrix, weights: FloatVector, within: IntVector | None = None) -> Dendrogram:
+    """Merge the two nodes whose links exceed chance by the largest factor, until one is left.
+
+    That factor, links between the two times all links over the product of their degrees, is the resolution at which
+    modularity is the same with and without the merge. It is an average over pairs of rows, so it favours neither large
+    nor small clusters, and merging never raises it; therefore all pairs that are each other's best can be merged at
+    once (the dendrogram of Bonald et al. 2018, by rounds of reciprocal nearest neighbours). Where no two clusters
+    are linked, the one of fewest rows joins the nearest centre.
+
+    Parameters
+    ----------
+    links : Links of m nodes
+        Links between communities, with what is inside each as its loop.
+    centers : array of shape (m, k)
+        Mean row of each node.
+    weights : array of shape (m,)
+        Rows in each node, copies counted.
+    within : array of shape (m,), default=None
+        Clusters that must be whole before any two of them merge.
+    """
+    m = links.n_nodes
+    total = float(links.degrees.sum()) or 1.0
+    leaves = np.arange(m)  # the lowest leaf of each cluster that is left
+    found: list[_Merges] = []
+    inside = None if within is None else links.asarray(within)
+    owner = np.arange(m)
+    while links.n_nodes > 1:
+        nodes, others, sums = links.entries()
+        degrees = links.degrees
+        factors = sums * total / (degrees[nodes] * degrees[others])
+        if inside is not None:
+            allowed = inside[nodes] == inside[others]
+            nodes, others, factors = nodes[allowed], others[allowed], factors[allowed]
+        highest, partner = (links.to_host(part) for part in links.best(factors, nodes, others))
+        place = np.arange(links.n_nodes)
+        mutual = np.isfinite(highest) & (partner[partner] == place)
+        first = np.flatnonzero(mutual & (place < partner))
+        if len(first) == 0:
+            if inside is None:
+                break
+            # Parts of a cluster that no link joins are put together; then clusters may merge with each other.
+            kept, labels = np.unique(links.to_host(inside), return_inverse=True)
+            found.append(_whole(labels, leaves, links.to_host(degrees) / total))
+            lowest = np.full(len(kept), m)
+            np.minimum.at(lowest, labels, leaves)
+            owner, leaves, inside = labels[owner], lowest, None
+            links = links.contracted(links.asarray(labels), len(kept))
+            continue
+        second = partner[first]
+        host_degrees = links.to_host(degrees)
+        expected = host_degrees[first] * host_degrees[second] / total**2
+        found.append((leaves[first], leaves[second], highest[first], expected))
+        joined = np.where(mutual, np.minimum(place, partner), place)
+        kept, labels = np.unique(joined, return_inverse=True)
+        owner, leaves = labels[owner], leaves[kept]
+        if inside is not None:
+            inside = inside[links.asarray(kept)]
+        links = links.contracted(links.asarray(labels), len(kept))
+    return _in_order(found, links, owner, leaves, centers, weights, within, total)
+
+
+def _whole(labels: IntVector, leaves: IntVector, masses: FloatVector) -> _Merges:
+    """Merges of nodes of equal label, in order, at resolution 0."""
+    first: dict[int, int] = {}
+    steps: list[tuple[int, int, float]] = []
+    masses = masses.copy()
+    for node, label in enumerate(labels.tolist()):
+        base = first.setdefault(label, node)
+        if base != node:
+            steps.append((int(leaves[base]), int(leaves[node]), float(masses[base] * masses[node])))
+            masses[base] += masses[node]
+    a, b, expected = (np.array([step[i] for step in steps]) for i in range(3))
+    return a.astype(np.intp), b.astype(np.intp), np.zeros(len(steps)), expected.astype(np.float64)
+
+
+def _in_order(
+    found: list[_Merges],
+    links: Links,
+    owner: IntVector,
+    leaves: IntVector,
+    centers: FloatMatrix,
+    weights: FloatVector,
+    within: IntVector | None,
+    total: float,
+) -> Dendrogram:
+    """Sort merges by resolution, and append those of parts that no link joins."""
+    empty = (np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0), np.empty(0))
+    a, b, factors, expected = (np.concatenate(part) for part in zip(empty, *found, strict=True))
+    inner = np.zeros(len(a), dtype=bool) if within is None else within[a] == within[b]
+    order = np.lexsort((np.arange(len(a)), -factors, ~inner))
+    masses = links.to_host(links.degrees) / total
+    parts = _merged_parts(owner, leaves, masses, centers, weights)
+    gains = 2.0 * np.concatenate([expected[order] * (factors[order] - 1.0), -parts.expected])
+    merges = np.concatenate([np.column_stack([a, b])[order], parts.merges])
+    resolutions = np.concatenate([factors[order], np.zeros(len(parts.merges))])
+    # One cluster has modularity 0; going back from it, every merge is undone.
+    modularities = np.concatenate([[0.0], -np.cumsum(gains[::-1])])
+    return Dendrogram(merges.astype(np.intp), resolutions, modularities)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    merges: IntMatrix
+    expected: FloatVector
+
+
+def _merged_parts(
+    owner: IntVector, leaves: IntVector, masses: FloatVector, centers: FloatMatrix, weights: FloatVector
+) -> _Parts:
+    """Join parts of the graph that no link joins: each time the one of fewest rows, and the one of nearest centre."""
+    n_parts = len(leaves)
+    merges = np.empty((max(0, n_parts - 1), 2), dtype=np.intp)
+    expected = np.empty(max(0, n_parts - 1))
+    if n_parts <= 1:
+        return _Parts(merges, expected)
+    sizes = np.bincount(owner, weights, minlength=n_parts)
+    sums = np.zeros((n_parts, centers.shape[1]))
+    np.add.at(sums, owner, centers * weights[:, None])
+    means, masses = sums / np.maximum(sizes, np.finfo(float).tiny)[:, None], masses.copy()
+    by_size = np.lexsort((np.arange(n_parts), -sizes))
+    step = 0
+
+    def join(small: int, large: int) -> None:
+        nonlocal step
+        merges[step], expected[step] = (leaves[small], leaves[large]), masses[small] * masses[large]
+        together = sizes[small] + sizes[large]
+        means[large] = (sizes[small] * means[small] + sizes[large] * means[large]) / together
+        sizes[large], masses[large] = together, masses[large] + masses[small]
+        step += 1
+
+    if n_parts > MOST_PARTS:
+        largest, rest = by_size[:MOST_PARTS], by_size[MOST_PARTS:][::-1]
+        for part, nearest in zip(rest, pairwise_distances_argmin(means[rest], means[largest]), strict=True):
+            join(int(part), int(largest[nearest]))
+        by_size = largest
+    left = by_size.copy()
+    while len(left) > 1:
+        at = int(np.lexsort((left, sizes[left]))[0])
+        small = int(left[at])
+        left = np.delete(left, at)
+        offsets = means[left] - means[small]
+        join(small, int(left[np.argmin(np.einsum("ij,ij->i", offsets, offsets))]))
+    return _Parts(merges, expected)

@@ -1,0 +1,150 @@
+"""Rows in a metric with their links, and the partitions these make."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
+from adaam.engines import Engine, Graph
+from adaam.engines.links import Links
+from adaam.partition.communities import Draws, local_communities, refined
+from adaam.partition.dendrogram import Dendrogram, dendrogram
+from adaam.partition.modularity import modularity
+
+# Neighbours of each row in the graph that partitions are made and judged on.
+LINKS_PER_ROW = 10
+# Communities that merging starts from must be at least so many times the clusters that are wanted.
+COMMUNITIES_PER_CLUSTER = 3
+# By how much the resolution rises where communities are too few.
+FINER = 4.0
+# From one round of exchange to the next there are so many times more parts.
+PART_RATIO = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Distinct rows in some metric, with their links; what is made from them is made once."""
+
+    Z: Tall  # (n, m), where the engine works
+    weights: FloatVector  # (n,), on the host
+    engine: Engine
+    ranks: IntVector | None = None  # order in which random numbers are given to rows; None means their own
+    _made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of distinct rows."""
+        return len(self.weights)
+
+    @property
+    def graph(self) -> Graph:
+        """The ten nearest others of each row."""
+        if "graph" not in self._made:
+            n_neighbors = links_per_row(self.weights.sum())
+            column = self.engine.column(self.weights)
+            self._made["graph"] = self.engine.neighbor_graph(self.Z, n_neighbors, column)
+        graph: Graph = self._made["graph"]
+        return graph
+
+    @property
+    def links(self) -> Links:
+        """Links to the ten nearest others."""
+        if "links" not in self._made:
+            self._made["links"] = self.graph.links(self.weights)
+        links: Links = self._made["links"]
+        return links
+
+    def draws(self, seed: int) -> Draws:
+        """Random numbers for the rows."""
+        return Draws(np.random.default_rng(seed), self.ranks)
+
+    def host_rows(self) -> FloatMatrix:
+        """Rows on the host, in float64."""
+        if "host" not in self._made:
+            self._made["host"] = np.asarray(self.engine.to_host(self.Z), dtype=np.float64)
+        rows: FloatMatrix = self._made["host"]
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """Small communities of rows and their dendrogram."""
+
+    communities: Any  # (n,), where the links are
+    tree: Dendrogram
+
+    def labels(self, links: Links, n_clusters: int) -> Any:
+        """Cluster of each row where the tree has `n_clusters` left, before rows are moved."""
+        return links.asarray(self.tree.cut(n_clusters))[self.communities]
+
+
+def links_per_row(size: float) -> int:
+    """Neighbours of each row that links are made of, where there are so many others."""
+    return int(min(LINKS_PER_ROW, max(1, size - 1)))
+
+
+def merging(view: View, n_clusters: int, draws: Draws) -> Merging:
+    """Find small communities, enough to make `n_clusters` of, and merge them."""
+    links, resolution = view.links, 1.0
+    wanted = min(COMMUNITIES_PER_CLUSTER * n_clusters, links.n_nodes // 2)
+    communities, m = local_communities(links, resolution, draws)
+    while m < wanted and resolution < links.n_nodes:
+        resolution *= FINER
+        communities, m = local_communities(links, resolution, draws)
+    if m < n_clusters:
+        communities, m = links.asarray(draws.singletons(links.n_nodes)), links.n_nodes
+    centers, sizes = cluster_means(view, links.to_host(communities), m)
+    return Merging(communities, dendrogram(links.contracted(communities, m), centers, sizes))
+
+
+def cluster_means(view: View, labels: IntVector, n_labels: int) -> tuple[FloatMatrix, FloatVector]:
+    """Mean row and size of each cluster."""
+    sizes = np.bincount(labels, view.weights, minlength=n_labels)
+    members = csr_array((view.weights, (labels, np.arange(view.n_rows))), shape=(n_labels, view.n_rows))
+    return np.asarray(members @ view.host_rows()) / np.maximum(sizes, np.finfo(float).tiny)[:, None], sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Clusters of rows along their links."""
+
+    labels: Any  # (n,), where the links are
+    modularity: float
+    merging: Merging
+
+
+def partition(view: View, n_clusters: int, seed: int) -> Partition:
+    """Partition the rows of a view into `n_clusters` along their links.
+
+    Small communities are merged, each time the two whose links exceed chance by the largest factor. Then clusters
+    exchange parts while modularity rises, first large ones, at the end single rows (Noack, Rotta 2009): the parts are
+    those of the dendrogram. The cost is that of a few dozen passes over the links, whatever the number of clusters.
+    """
+    links, draws = view.links, view.draws(seed)
+    found = merging(view, n_clusters, draws)
+    leaves = _exchanged(links, found, n_clusters, seed)
+    labels = refined(links, links.asarray(leaves)[found.communities], n_clusters, draws)
+    return Partition(labels, modularity(links, labels), found)
+
+
+def _exchanged(links: Links, merging: Merging, n_clusters: int, seed: int) -> IntVector:
+    """Cluster of each leaf of the dendrogram, after clusters exchanged smaller and smaller parts of it."""
+    tree, draws = merging.tree, Draws(np.random.default_rng(seed))
+    between = links.contracted(merging.communities, tree.n_leaves)
+    degrees = np.asarray(links.to_host(between.degrees))
+    clusters = tree.cut(n_clusters)
+    n_parts = PART_RATIO * n_clusters
+    while n_clusters > 1:
+        parts = tree.cut(min(tree.n_leaves, int(n_parts)))
+        m = int(parts.max()) + 1
+        # A part that has been taken apart before goes to the cluster that has most of it.
+        held = np.asarray(csr_array((degrees, (parts, clusters)), shape=(m, n_clusters)).argmax(axis=1)).ravel()
+        if len(np.unique(held)) == n_clusters:
+            coarse = between.contracted(links.asarray(parts), m)
+            clusters = np.asarray(links.to_host(refined(coarse, links.asarray(held), n_clusters, draws)))[parts]
+        if m == tree.n_leaves:
+            break
+        n_parts *= PART_RATIO
+    return clusters
