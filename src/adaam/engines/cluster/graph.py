@@ -27,7 +27,7 @@ from adaam.engines.neighbors.graph import FittedHeat, HostHalf, NeighborGraph, p
 PIECES_FOLD = 4  # sets of links joined by one task
 
 
-class Links(NamedTuple):
+class BlockNeighbors(NamedTuple):
     """Neighbours of the rows of a block: compressed rows, numbers among all rows, and as in `NeighborGraph`."""
 
     starts: IntVector
@@ -54,7 +54,7 @@ def piece_sizes(links: tuple[Future, ...], sizes: Sizes, workers: Workers) -> In
     return found
 
 
-def links_to_stars(links: Links, start: int) -> tuple[IntVector, IntVector]:
+def links_to_stars(links: BlockNeighbors, start: int) -> tuple[IntVector, IntVector]:
     """Rows that a block links, each with the lowest row it is joined to."""
     own = np.arange(start, start + len(links.starts) - 1)
     return _stars(np.concatenate([own, links.rows() + start]), np.concatenate([own, links.indices]))
@@ -284,7 +284,7 @@ class ClusterGraph:
 
     def host(self) -> NeighborGraph:
         """Bring the graph to the client."""
-        blocks: list[Links] = self.workers.fetch(self.parts)
+        blocks: list[BlockNeighbors] = self.workers.fetch(self.parts)
         counts = np.concatenate([np.diff(block.starts) for block in blocks])
         indices, distances, shares, copies = (
             np.concatenate([getattr(block, name) for block in blocks])
@@ -331,7 +331,7 @@ def added_sums(parts: list[tuple[float, float]]) -> tuple[float, float]:
     return distance, counted
 
 
-def distance_sums(links: Links, weights: Any) -> tuple[float, float]:
+def distance_sums(links: BlockNeighbors, weights: Any) -> tuple[float, float]:
     """Sum of the distances of a block, and number of neighbours, copies counted."""
     taken = links.shares
     if not isinstance(weights, float):
@@ -339,7 +339,7 @@ def distance_sums(links: Links, weights: Any) -> tuple[float, float]:
     return float(taken @ links.distances), float(taken.sum() + (weights * links.copies).sum())
 
 
-def farthest(links: Links) -> FloatVector:
+def farthest(links: BlockNeighbors) -> FloatVector:
     """Distance to the farthest neighbour."""
     out = np.zeros(len(links.starts) - 1)
     np.maximum.at(out, links.rows(), links.distances)

@@ -11,8 +11,15 @@ from adaam.engines.cluster.workers import Future, Workers
 from adaam.engines.cpu import CPUEngine
 from adaam.engines.protocol import ClusterSums
 
-LEAST_ROWS = 2048
+SORTED_ROWS = 2048
 SAMPLED = 64  # rows a block that say where to cut
+
+WeightedRows = tuple[FloatMatrix, FloatVector]
+N_ROUNDS = 5  # of k-means||, after which its cost hardly falls (Bahmani et al., 2012)
+MOST_ROUNDS = 50
+OVERSAMPLING = 2  # rows drawn a round, as a multiple of the number of clusters
+MAX_ITERATIONS = 300
+MOST_NUMBERS = 1 << 25  # coordinates of rows that come to the client; beyond, k-means||
 
 
 class SortedRows:
@@ -20,7 +27,7 @@ class SortedRows:
 
     def __init__(self, Z: ClusterRows, weights: Column) -> None:
         workers = Z.workers
-        n_blocks = max(1, min(workers.n_threads(), len(Z) // LEAST_ROWS))
+        n_blocks = max(1, min(workers.n_threads(), len(Z) // SORTED_ROWS))
         step = max(1, len(Z) // (SAMPLED * n_blocks))
         sampled = np.sort(np.asarray(Z[np.arange(0, len(Z), step)])[:, 0])
         cuts = sampled[[len(sampled) * (i + 1) // n_blocks for i in range(n_blocks - 1)]]
@@ -61,13 +68,6 @@ def block_length(block: tuple[FloatMatrix, FloatVector]) -> int:
     return len(block[0])
 
 
-Block = tuple[FloatMatrix, FloatVector]
-
-N_ROUNDS = 5  # of k-means||, after which its cost hardly falls (Bahmani et al., 2012)
-MOST_ROUNDS = 50
-OVERSAMPLING = 2  # rows drawn a round, as a multiple of the number of clusters
-
-
 def parallel_starts(rows: SortedRows, mean: FloatVector, n_clusters: int, n_init: int, seed: int) -> FloatMatrix:
     """Centres (n_init, c, m) by k-means||: rows drawn in a few rounds by distance, clustered here by their counts.
 
@@ -98,7 +98,7 @@ def squared(Z: FloatMatrix, centers: FloatMatrix) -> FloatMatrix:
     return np.asarray(np.maximum(squares - 2.0 * (centers @ Z.T), 0.0))
 
 
-def largest(block: Block, mean: FloatVector) -> float:
+def largest(block: WeightedRows, mean: FloatVector) -> float:
     """Largest coordinate, as the length that others are measured by."""
     return float(np.abs(block[0] - mean).max(initial=0.0))
 
@@ -115,7 +115,7 @@ def uniform(Z: FloatMatrix, scale: float, seed: Any) -> FloatVector:
     return np.asarray((mixed >> np.uint64(11)) * 2.0**-53)
 
 
-def first_row(block: Block, mean: FloatVector, scale: float, seed: int) -> tuple[float, FloatVector]:
+def first_row(block: WeightedRows, mean: FloatVector, scale: float, seed: int) -> tuple[float, FloatVector]:
     """The row that wins a race in which each runs as fast as it weighs."""
     Z = block[0] - mean
     times = -np.log1p(-uniform(Z, scale, (seed, 0))) / block[1]
@@ -123,13 +123,13 @@ def first_row(block: Block, mean: FloatVector, scale: float, seed: int) -> tuple
     return float(times[winner]), Z[winner]
 
 
-def block_cost(block: Block, centers: FloatMatrix, mean: FloatVector) -> float:
+def block_cost(block: WeightedRows, centers: FloatMatrix, mean: FloatVector) -> float:
     """Cost of the rows of a block."""
     return float(squared(block[0] - mean, centers).min(axis=0) @ block[1])
 
 
 def drawn_rows(
-    block: Block, centers: FloatMatrix, mean: FloatVector, scale: float, seed: Any, wanted: float
+    block: WeightedRows, centers: FloatMatrix, mean: FloatVector, scale: float, seed: Any, wanted: float
 ) -> FloatMatrix:
     """Rows drawn by their share of the cost."""
     Z = block[0] - mean
@@ -137,14 +137,10 @@ def drawn_rows(
     return np.asarray(Z[uniform(Z, scale, seed) < share])
 
 
-def center_counts(block: Block, centers: FloatMatrix, mean: FloatVector) -> FloatVector:
+def center_counts(block: WeightedRows, centers: FloatMatrix, mean: FloatVector) -> FloatVector:
     """Weight of the rows nearest to each centre."""
     labels = squared(block[0] - mean, centers).argmin(axis=0)
     return np.bincount(labels, block[1], len(centers))
-
-
-MAX_ITERATIONS = 300
-MOST_NUMBERS = 1 << 25  # coordinates of rows that come to the client; beyond, k-means||
 
 
 def kmeans(
@@ -202,7 +198,7 @@ def _refilled(
     return np.where(counts[:, None] > 0, sums / np.maximum(counts, 1e-300)[:, None], centers)
 
 
-def row_sums(block: Block) -> FloatVector:
+def row_sums(block: WeightedRows) -> FloatVector:
     """Sum of the rows."""
     return np.asarray(block[0].sum(axis=0))
 
@@ -212,7 +208,7 @@ def labels_of(Z: FloatMatrix, centers: FloatMatrix) -> IntVector:
     return np.asarray((np.einsum("ij,ij->i", centers, centers) - 2.0 * (Z @ centers.T)).argmin(axis=1))
 
 
-def assigned(block: Block, centers: FloatMatrix, mean: FloatVector) -> tuple[FloatMatrix, FloatMatrix]:
+def assigned(block: WeightedRows, centers: FloatMatrix, mean: FloatVector) -> tuple[FloatMatrix, FloatMatrix]:
     """For each run and centre, the weighted sum and the weight of its rows."""
     Z, weights = block[0] - mean, block[1]
     sums, counts = np.zeros(centers.shape), np.zeros(centers.shape[:2])
@@ -224,14 +220,14 @@ def assigned(block: Block, centers: FloatMatrix, mean: FloatVector) -> tuple[Flo
     return sums, counts
 
 
-def inertias(block: Block, centers: FloatMatrix, mean: FloatVector) -> FloatVector:
+def inertias(block: WeightedRows, centers: FloatMatrix, mean: FloatVector) -> FloatVector:
     """Weighted sum of squared distances to the nearest centre, for each run."""
     Z, weights = block[0] - mean, block[1]
     return np.array([weights @ np.square(Z - places[labels_of(Z, places)]).sum(axis=1) for places in centers])
 
 
 def farthest(
-    block: Block, centers: FloatMatrix, mean: FloatVector, n_rows: int
+    block: WeightedRows, centers: FloatMatrix, mean: FloatVector, n_rows: int
 ) -> tuple[FloatVector, IntVector, FloatVector, FloatMatrix]:
     """Rows farthest from their centre: squared distance, label, weight and the row."""
     Z, weights = block[0] - mean, block[1]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam.engines.cluster.graph import ClusterGraph, Links, added_sums, distance_sums
+from adaam.engines.cluster.graph import BlockNeighbors, ClusterGraph, added_sums, distance_sums
 from adaam.engines.cluster.rows import ClusterRows, at_block, on_blocks
 from adaam.engines.cluster.tasks import (
     WHOLE_BYTES,
@@ -241,7 +241,9 @@ def best(n_rows: int, k: int, parts: list[FoundPairs]) -> Table:
     return table
 
 
-def linked(table: Table, known: Links | None, weights: Any, k: int, tolerance: float, last: bool) -> Links:
+def linked(
+    table: Table, known: BlockNeighbors | None, weights: Any, k: int, tolerance: float, last: bool
+) -> BlockNeighbors:
     """Links of all rows of a block by their table, or with those known, of the rows that were left open."""
     n_rows = len(table.others) if known is None else len(known.starts) - 1
     rows = np.arange(n_rows) if known is None else known.open
@@ -258,14 +260,14 @@ def linked(table: Table, known: Links | None, weights: Any, k: int, tolerance: f
     row, others, lengths, parts, held = (np.concatenate(part) for part in zip(*found, strict=True))
     order = np.argsort(row, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))])
-    return Links(starts, others[order], lengths[order], parts[order], held[order], copies, rows[~whole])
+    return BlockNeighbors(starts, others[order], lengths[order], parts[order], held[order], copies, rows[~whole])
 
 
-def open_rows(links: Links) -> IntVector:
+def open_rows(links: BlockNeighbors) -> IntVector:
     """Rows to be searched for again."""
     return links.open
 
 
-def told_of(links: Links, weights: Any) -> tuple[int, tuple[float, float]]:
+def told_of(links: BlockNeighbors, weights: Any) -> tuple[int, tuple[float, float]]:
     """Number of rows to be searched for again, and the sum and number of the distances of others."""
     return len(links.open), distance_sums(links, weights)

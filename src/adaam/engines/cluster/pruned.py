@@ -34,7 +34,7 @@ LISTED_BYTES = 16  # of an entry inside the bracket
 LISTED_SHARE = 0.5  # of the bytes of rows, which these may take
 MAX_LISTED = 1 << 21  # of them in a task
 
-Block: TypeAlias = tuple[FloatMatrix, FloatMatrix | None, Any]  # P, X and weights of the same rows
+FactorBlock: TypeAlias = tuple[FloatMatrix, FloatMatrix | None, Any]  # P, X and weights of the same rows
 Sums: TypeAlias = tuple[FloatMatrix, ...]  # half of X'WSWX, then Sw of each block
 
 
@@ -203,7 +203,7 @@ def _one_pass(entries: ClusterEntries, pairs: PairPass, t: float) -> tuple[float
     return magnitude, *pairs.added(given)
 
 
-def pair_block(blocks: list[Block], with_own: bool) -> PairBlock:
+def pair_block(blocks: list[FactorBlock], with_own: bool) -> PairBlock:
     """Rows of the first block against those of all, or of the others alone."""
     P, X, weights = blocks[0]
     columns = blocks if with_own else blocks[1:]
@@ -219,14 +219,14 @@ def pair_block(blocks: list[Block], with_own: bool) -> PairBlock:
     )
 
 
-def split_sums(found: PrunedSums, blocks: list[Block], with_own: bool) -> Sums:
+def split_sums(found: PrunedSums, blocks: list[FactorBlock], with_own: bool) -> Sums:
     """Half of the Gram matrix, and the row sums of each block."""
     sizes = [len(P) for P, _, _ in (blocks if with_own else blocks[1:])]
     down = np.split(found.column_sums, np.cumsum(sizes)[:-1])
     return (found.gram, found.row_sums + down[0], *down[1:]) if with_own else (found.gram, found.row_sums, *down)
 
 
-def pruned_part(threshold: float, kernels: TaskKernels, blocks: list[Block], with_own: bool) -> Sums:
+def pruned_part(threshold: float, kernels: TaskKernels, blocks: list[FactorBlock], with_own: bool) -> Sums:
     """Sums over the kept entries of one block with others, and with itself where asked for."""
     X, block = np.asarray(blocks[0][1]), pair_block(blocks, with_own)
     if kernels.compiled() and block.P.dtype == X.dtype == np.float64:
@@ -248,7 +248,9 @@ def largest_square(P: FloatMatrix) -> float:
     return float(squares_of(P).max()) * rounding_room(P)
 
 
-def counted_part(bracket: Bracket, kernels: TaskKernels, blocks: list[Block], diagonal: Any, with_own: bool) -> Tally:
+def counted_part(
+    bracket: Bracket, kernels: TaskKernels, blocks: list[FactorBlock], diagonal: Any, with_own: bool
+) -> Tally:
     """Count the entries of one block with others against a bracket, and those on the diagonal where asked for."""
     P, block = blocks[0][0], pair_block(blocks, with_own)
 
@@ -279,7 +281,7 @@ class PassedPart(NamedTuple):
 
 
 def passed_part(
-    bracket: Bracket, kernels: TaskKernels, blocks: list[Block], diagonal: Any, with_own: bool
+    bracket: Bracket, kernels: TaskKernels, blocks: list[FactorBlock], diagonal: Any, with_own: bool
 ) -> PassedPart | None:
     """Pass over the entries of one block with others; None with too many inside, or on a worker without numba."""
     if not kernels.compiled():
@@ -314,7 +316,7 @@ def completed_part(
     bracket: Bracket,
     kernels: TaskKernels,
     part: PassedPart,
-    blocks: list[Block],
+    blocks: list[FactorBlock],
     with_own: bool,
 ) -> Sums:
     """Sums with the listed entries that the cut keeps; a worker without compiled loops passes over its tiles again."""

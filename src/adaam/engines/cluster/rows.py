@@ -8,11 +8,16 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
-from adaam.engines.cluster.tasks import Sizes, added, resized, stacked, starts
+from adaam.engines.cluster.tasks import FOLD, Sizes, added, resized, stacked, starts
 from adaam.engines.cluster.workers import Future, Workers, dask_array
 from adaam.engines.cpu import CPUEngine
 
 MAX_STEPS = 16  # of a formula; longer ones are made first
+
+HOST = CPUEngine(kernels="numpy")
+SHORT_ROW = 64  # columns up to which lengths are measured again in place of being kept
+NARROW_KINDS = (np.uint8, np.float32)
+FEW_ROWS = 16  # which tell of most rows that they are not of a narrow kind
 
 
 class Formula:
@@ -191,13 +196,6 @@ def picked_parts(blocks: Any, wanted: IntVector) -> list[Future]:
 def taken(block: Any, rows: IntVector) -> Any:
     """Rows of a block."""
     return block[rows]
-
-
-HOST = CPUEngine(kernels="numpy")
-FOLD = 8  # small matrices added up by one task
-SHORT_ROW = 64  # columns up to which lengths are measured again in place of being kept
-NARROW_KINDS = (np.uint8, np.float32)
-FEW_ROWS = 16  # which tell of most rows that they are not of a narrow kind
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,11 @@ from adaam.engines.cluster.workers import Future, Workers
 from adaam.engines.equal_rows import quick_hashes, row_bytes
 from adaam.engines.equal_rows import repeated as repeated_positions
 
+PLACE_ROWS = 1 << 21  # digests that meet in one place
+DIGEST = np.dtype([("high", np.uint64), ("low", np.uint64)])
+Marks = tuple[Any, IntVector, FloatVector]  # digests, rows and weights
+Merge = tuple[IntVector, FloatVector]  # rows and the weights they are to have
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
@@ -96,13 +101,6 @@ def laid_out(pieces: list[Any]) -> tuple[Any, Any]:
     order = np.argsort(np.concatenate(place))
     held = weights[0] if isinstance(weights[0], float) else np.concatenate(weights)[order]
     return stacked(rows)[order], held
-
-
-PLACE_ROWS = 1 << 21  # digests that meet in one place
-DIGEST = np.dtype([("high", np.uint64), ("low", np.uint64)])
-
-Marks = tuple[Any, IntVector, FloatVector]  # digests, rows and weights
-Merge = tuple[IntVector, FloatVector]  # rows and the weights they are to have
 
 
 def distinct(X: ClusterRows, weights: Column) -> tuple[ClusterRows, Column]:

@@ -19,6 +19,9 @@ Sizes: TypeAlias = tuple[int, ...]
 MOST_BLOCKS = 96  # unless there are more threads; block pairs, and pieces sent from each to each, stay few thousand
 LEAST_ROWS = 512
 
+FOLD = 8  # partial sums added up by one task
+WHOLE_BYTES = 1 << 26  # of all pieces: then each receiver may as well get all of them
+
 
 def starts(sizes: Sizes) -> tuple[int, ...]:
     """First row of each block."""
@@ -75,10 +78,6 @@ def stacked(blocks: list[Any]) -> Any:
 def added(parts: list[Any]) -> Any:
     """Add up parts in their order."""
     return reduce(np.add, parts)
-
-
-FOLD = 8  # partial sums added up by one task
-WHOLE_BYTES = 1 << 26  # of all pieces: then each receiver may as well get all of them
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,12 @@ from adaam.engines.protocol import Clusters, ClusterSums, Graph, Half, Result, p
 from adaam.engines.pruned.cut import exact_cut, kept_from
 from adaam.linalg import eigh
 
+Given = ParamSpec("Given")
+Returned = TypeVar("Returned")
+# From this many rows on, a fit of float32 rows works in float32 and on the tensor cores.
+FAST_ROWS = 1 << 15
+DEVICE_EIGH_SIZE = 128  # smaller eigenproblems are solved sooner than sent
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
@@ -44,10 +50,6 @@ class MemoryPlan:
 
 def _mib(n_bytes: float) -> str:
     return "unlimited" if n_bytes == np.inf else f"{n_bytes / 2**20:.0f} MiB"
-
-
-Given = ParamSpec("Given")
-Returned = TypeVar("Returned")
 
 
 def verb(work: Callable[Given, Returned]) -> Callable[Given, Returned]:
@@ -79,11 +81,6 @@ def _full_precision(device: Any) -> Iterator[None]:
             yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-# From this many rows on, a fit of float32 rows works in float32 and on the tensor cores.
-FAST_ROWS = 1 << 15
-DEVICE_EIGH_SIZE = 128  # smaller eigenproblems are solved sooner than sent
 
 
 @dataclass(frozen=True, slots=True)
