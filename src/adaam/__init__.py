@@ -18,7 +18,7 @@ from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering, Prepar
 from adaam.graph import DisconnectedGraphWarning
 from adaam.large import RowBlocks
 from adaam.planning import plan
-from adaam.prepare import Preparation, ZeroRowWarning
+from adaam.prepare import Preparation, TruncatedSpectrumWarning, ZeroRowWarning
 from adaam.storage import ModelFileError, load, save
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "Preparation",
     "PreparedMetric",
     "RowBlocks",
+    "TruncatedSpectrumWarning",
     "ZeroRowWarning",
     "__version__",
     "load",

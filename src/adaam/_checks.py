@@ -4,10 +4,26 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from adaam._typing import FloatVector
+from adaam._typing import FloatVector, Tall
 from adaam.array_api import on_host
+
+# Rows that can be counted in float64, one by one.
+MOST_ROWS = 2.0**53
+
+# Rows with less than this share of all weight are left out.
+LEAST_SHARE = 1e-14
+
+# Share by which a sum of equal weights may differ from their number times one of them.
+ROUNDING = 1e-12
+
+# Longest rows that can be scaled to unit length.
+LARGEST = 1e307
+
+# Magnitudes between these can be squared and summed over many rows and features; by precision.
+SQUARABLE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-140, 1e140)}
 
 
 def check_whole(name: str, value: Any, *, at_least: int = 1) -> int:
@@ -56,7 +72,7 @@ def check_verbose(verbose: Any) -> int:
 
 
 def check_weights(sample_weight: Any, n_samples: int) -> FloatVector:
-    """Return one non-negative weight a row on the host; None means 1 each."""
+    """Return how many rows each row counts as, on the host; None means 1 each."""
     if sample_weight is None:
         return np.ones(n_samples)
     if isinstance(sample_weight, str):
@@ -64,19 +80,91 @@ def check_weights(sample_weight: Any, n_samples: int) -> FloatVector:
     weights = check_array(
         on_host(sample_weight), ensure_2d=False, dtype=np.float64, input_name="sample_weight", accept_sparse=False
     )
-    check_counts(weights, n_samples)
-    return np.asarray(weights)
+    return np.asarray(row_counts(weights, n_samples))
 
 
-def check_counts(weights: Any, n_samples: int) -> None:
-    """Raise unless an array of any kind holds one finite, non-negative weight a row, not all of them zero."""
+def row_counts(weights: Any, n_samples: int) -> Any:
+    """Return how many equal rows each row counts as, from an array of weights of any kind.
+
+    Weights are counts, whole or not. Weights that sum to less than the number of rows that have any, as those that sum
+    to 1, cannot be: these are relative, and scaled to a mean of 1 over the rows of positive weight. A row with less
+    than 1e-14 of all weight is lost in the rounding of sums over rows, and left out.
+
+    Raises
+    ------
+    ValueError
+        Unless there is one finite, non-negative weight a row, not all are zero, and their sum can be counted.
+    """
     shape = tuple(weights.shape)
     if shape != (n_samples,):
         raise ValueError(f"sample_weight has shape {shape}, but X has {n_samples} rows: pass one weight a row.")
-    least, size = float(weights.min()), float(weights.sum())
+    least, most = float(weights.min()), float(weights.max())
     if least < 0:
         raise ValueError(f"sample_weight holds {least}, and a row cannot count fewer than 0 times. Use weights >= 0.")
-    if not np.isfinite(size):
+    # The sum of weights that are not too large tells of NaN where the order of comparisons has hidden it.
+    total = float(weights.sum()) if most <= MOST_ROWS else most
+    if not np.isfinite(total):
         raise ValueError("sample_weight contains NaN or infinity. Use finite weights >= 0.")
-    if size == 0:
+    if total > MOST_ROWS:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g} or more. A row of weight w counts as w equal rows, and no more than "
+            f"2**53 rows can be counted. Divide the weights by their mean, {total / n_samples:.3g} or more, to make "
+            "them relative."
+        )
+    if most == 0:
         raise ValueError("sample_weight is zero for every row, so no row is left to learn from.")
+    n_present = int((weights > 0).sum())
+    if total >= n_present:
+        return weights if least >= LEAST_SHARE * total else weights * (weights >= LEAST_SHARE * total)
+    relative = weights / most
+    sum_of_relative = float(relative.sum())
+    if n_present - sum_of_relative <= n_present * ROUNDING:  # all alike: no weights at all
+        return (weights > 0) * 1.0
+    return relative * (relative >= LEAST_SHARE * sum_of_relative) * (n_present / sum_of_relative)
+
+
+def widened(X: Tall) -> Tall:
+    """Return host rows as they are, or float32 ones in float64 where their squares leave the range of float32."""
+    if X.dtype != np.float32:
+        return X
+    least, most = SQUARABLE[X.dtype]
+    largest = largest_magnitude(X)
+    # No row is longer than the largest number times the root of the number of features.
+    return X if least <= largest <= most / np.sqrt(X.shape[1]) else X.astype(np.float64)
+
+
+def largest_magnitude(X: Tall) -> float:
+    """Largest magnitude in dense or sparse host rows; 0 where there is none."""
+    values = X.data if issparse(X) else X
+    return float(max(values.max(), -values.min())) if values.size else 0.0
+
+
+def check_magnitude(name: str, largest: float, dtype: Any, *, learning: bool) -> None:
+    """Raise where squares of rows would overflow; or vanish, all of them, where something is to be learned."""
+    least, most = SQUARABLE[np.dtype(dtype)]
+    if 0.0 < largest < least and learning:
+        fact = "vanish"
+    elif not largest <= most:
+        fact = "overflow"
+    else:
+        return
+    wider = " Convert them to float64, or m" if np.dtype(dtype) == np.float32 else " M"
+    known = min(largest, LARGEST)
+    raise ValueError(
+        f"{name} holds magnitudes up to {known:.2g}, and sums of squares of such values {fact} in {np.dtype(dtype)}."
+        f"{wider}ultiply all of them by {1.0 / known:.0e}, which multiplies learned distances by the same factor."
+    )
+
+
+def check_lengths(name: str, largest: float, *, learning: bool = False) -> None:
+    """Raise where a row that is to be scaled to unit length is too long for that, or all are too short."""
+    if not largest <= LARGEST:
+        raise ValueError(
+            f"{name} holds a row whose length overflows in float64, so that it cannot be scaled to unit length. "
+            "Multiply all rows by 0.01, which does not change their directions."
+        )
+    if learning and 0.0 < largest < np.finfo(np.float64).tiny:
+        raise ValueError(
+            f"{name} holds rows of lengths up to {largest:.2g}, too short for float64 to tell their directions. "
+            "Multiply the rows by a large number before they are rounded, which does not change their directions."
+        )

@@ -111,15 +111,15 @@ def _tidy(starts: IntVector, indices: IntVector, distances: FloatVector, n_rows:
     return NeighborGraph(new_starts, found, distances[order], np.ones(len(order)), np.zeros(n_rows))
 
 
-def warn_if_disconnected(graph: Graph) -> int:
-    """Count the connected pieces of the graph and warn with their sizes if there are several."""
+def warn_if_disconnected(graph: Graph, remark: str = "") -> int:
+    """Count the connected pieces of the graph and warn with their sizes, and a remark, if there are several."""
     sizes = graph.piece_sizes()
     n_pieces = len(sizes)
     if n_pieces > 1:
         shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if n_pieces > 8 else "")
         warn_caller(
             f"The neighbour graph falls into {n_pieces} pieces of {shown} distinct rows. The map stays well "
-            "defined, but no neighbour edge links the pieces; a larger n_neighbors would join them.",
+            f"defined, but no neighbour edge links the pieces; a larger n_neighbors would join them.{remark}",
             DisconnectedGraphWarning,
         )
     return n_pieces

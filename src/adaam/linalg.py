@@ -28,6 +28,10 @@ ONE_THREAD_SIZE = 2048
 # Below this reciprocal condition a Cholesky factor is not trusted with whitening.
 LEAST_RCOND = 1e-8
 
+# Least share of the mean degree that a direction counts with: directions of ordinary rows have far more, and with less
+# its eigenvalue would be so large that all others looked equal beside it.
+LEAST_DEGREE = 1e-6
+
 
 class Eigenpairs(NamedTuple):
     """Eigenvalues (r,) and the matching eigenvectors as columns (d, r)."""
@@ -102,18 +106,103 @@ def whitening_of_range(B: FloatMatrix, n_samples: int, eigh: SymmetricSolver = e
     its eigenpairs.
     """
     B = symmetric(B)
+    W = _cholesky_whitening(B, n_samples)
+    return whitening(B, n_samples, eigh) if W is None else W
+
+
+def _cholesky_whitening(B: FloatMatrix, n_samples: int) -> FloatMatrix | None:
+    """Whitening by the inverse Cholesky factor of B; None where B is not positive definite or close to singular."""
     if len(B) == 0:
         return np.empty((0, 0))
     with thread_pools().limit(limits=1, user_api="blas"):
         factor, failed = linalg.lapack.dpotrf(B, lower=1)
         if failed:
-            return whitening(B, n_samples, eigh)
+            return None
         rcond, _ = linalg.lapack.dpocon(factor, np.abs(B).sum(axis=0).max(), uplo="L")
         # Two orders of magnitude above the floor no eigenvalue can be below it.
         if not rcond > max(LEAST_RCOND, 100 * rank_floor(n_samples)):
-            return whitening(B, n_samples, eigh)
+            return None
         inverse, _ = linalg.lapack.dtrtri(factor, lower=1)
     return np.asarray(np.tril(inverse).T)
+
+
+def degree_whitening(
+    B: FloatMatrix, even: Callable[[], FloatMatrix], n_samples: int, eigh: SymmetricSolver = eigh
+) -> tuple[FloatMatrix, FloatMatrix | None]:
+    """Whiten B = X'DX also where degrees D of a signed affinity make it indefinite, or vanishing ones singular.
+
+    An affinity with negative entries can give a row, such as an outlier, a degree below zero, and a row whose heat
+    weights underflow has none. B then has no positive length for the directions of such rows, which would be lost. The
+    degree of a direction is a'Ba / a'Ea, where E is what B would be if all rows had the mean degree. Below
+    `LEAST_DEGREE` it is raised to that by a matrix R: as if the rows that set it apart had so much more degree and no
+    more links. R belongs to the Laplacian X'(D - A)X too, so that a direction without any degree has eigenvalue 1.
+
+    Parameters
+    ----------
+    B : array of shape (d, d)
+        Symmetric.
+    even : callable
+        Gives E, the mean degree times X'X; asked for only where B is not far from singular.
+    n_samples : int
+        Number of rows that B sums over.
+    eigh : callable, default=eigh
+        What solves a symmetric eigenproblem.
+
+    Returns
+    -------
+    W : array of shape (d, r)
+        W'(B + R)W = I, where r is the rank of X.
+    R : array of shape (d, d) or None
+        None where nothing had to be raised, as for every affinity of ordinary rows.
+
+    Raises
+    ------
+    ValueError
+        If the mean degree is not positive.
+    """
+    B = symmetric(B)
+    W = _cholesky_whitening(B, n_samples)
+    if W is not None:
+        return W, None
+    E = symmetric(even())
+    if not np.trace(E) > 0:
+        raise ValueError(
+            "The degrees of the affinity have no positive sum: it links no two rows, or its negative entries outweigh "
+            "the positive ones. Use a wider HeatKernel, more neighbours, or an affinity with positive row sums."
+        )
+    # Columns of rows that were prepared are independent of each other, however unlike their spreads.
+    spreads = np.sqrt(np.where(np.diagonal(E) > 0, np.diagonal(E), 1.0))
+    white = whitening(E / np.outer(spreads, spreads), n_samples, eigh) / spreads[:, None]
+    degrees, directions = eigh(symmetric(white.T @ B @ white))
+    raised = np.maximum(degrees, LEAST_DEGREE)
+    W = white @ (directions / np.sqrt(raised))
+    if raised[0] == degrees[0]:
+        return W, None
+    # white' E white = I, so that directions are taken back by E itself.
+    along = directions.T @ white.T @ E
+    return W, symmetric(along.T @ ((raised - degrees)[:, None] * along))
+
+
+def degree_eigenpairs(
+    laplacian: FloatMatrix,
+    degree_gram: FloatMatrix,
+    n_pairs: int,
+    n_samples: int,
+    even: Callable[[], FloatMatrix],
+    eigh: SymmetricSolver = eigh,
+) -> Eigenpairs:
+    """Smallest eigenpairs of X'(D - A)X a = lambda X'DX a, as many as asked for or as X has rank.
+
+    Both matrices are raised as `degree_whitening` says where X'DX is not positive definite.
+    """
+    W, raised = degree_whitening(degree_gram, even, n_samples, eigh)
+    if raised is None:
+        # Eigenvalues of the degree term alone are 1.
+        return whitened_eigenpairs(laplacian, W, n_pairs, scale=1.0, eigh=eigh)
+    # Rounding of the laplacian, divided by the least degree, must not tell apart what is equal: 1 for all directions
+    # without degree.
+    rounding = 10 * float(np.finfo(np.float64).eps) / LEAST_DEGREE
+    return whitened_eigenpairs(laplacian + raised, W, n_pairs, scale=rounding / TIE_TOLERANCE, eigh=eigh)
 
 
 def smallest_eigenpairs(

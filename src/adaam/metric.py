@@ -22,7 +22,8 @@ class Mahalanobis:
     def __call__(self, u: FloatVector, v: FloatVector) -> float:
         """Distance between two vectors."""
         pair = scaled_rows(np.vstack([u, v]).astype(np.float64), self.row_scaling)
-        return float(np.linalg.norm(self.components @ (pair[0] - pair[1])))
+        # hypot squares nothing that could overflow.
+        return float(np.hypot.reduce(self.components @ (pair[0] - pair[1])))
 
     def matrix(self) -> FloatMatrix:
         """M = C'C, positive semi-definite of rank at most n_components."""

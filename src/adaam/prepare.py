@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
-from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.base import BaseEstimator
 
+from adaam._checks import check_lengths, check_magnitude
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
 from adaam._warnings import warn_caller
 from adaam.engines import CPUEngine, Engine
@@ -17,17 +17,34 @@ from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import spread, total
 from adaam.linalg import Eigenpairs, range_eigenpairs
 
-# Past this many rows and columns the whole spectrum is out of reach, and the caller must say how much of it to keep.
-FULL_SPECTRUM_LIMIT = 12_000
+# Past this many rows and columns the whole spectrum is out of reach: leading components come from subspace iteration.
+FULL_SPECTRUM_LIMIT = 4_096
+# Sparse rows are kept sparse, so that their spectrum is cheap to begin and dear to finish.
+SPARSE_SPECTRUM_LIMIT = 1_024
+# Components that are kept of such rows, where a share of the variance was asked for.
+SKETCH_COMPONENTS = 256
+SKETCH_SPARE = 16
+SKETCH_ROUNDS = 4
+# A share of the variance keeps no more components than half as many as there are rows, or than these: in as many
+# dimensions as there are rows every row is equally far from all others.
+FEW_COMPONENTS = 64
 # Up to so many columns the scatter matrix is made for its diagonal, since it is exact far from the origin.
 SCATTER_COLUMNS = 4096
 DIAGONAL_BLOCK = 64
+# Shorter rows have no direction to be scaled along: their numbers have lost digits.
+SMALLEST = float(np.finfo(np.float64).tiny)
+# Variances below this have lost digits to underflow.
+LEAST_VARIANCE = 1e-280
 # Spreads along components below this share of the largest are not trusted to rounding.
 LEAST_SPREAD = 1e-6
 
 
 class ZeroRowWarning(UserWarning):
     """Some rows are all zero, so they have no direction to keep."""
+
+
+class TruncatedSpectrumWarning(UserWarning):
+    """Fewer components were kept than the share of the variance that was asked for takes."""
 
 
 class Preparation(BaseEstimator):
@@ -39,10 +56,12 @@ class Preparation(BaseEstimator):
         "unit" divides each row by its Euclidean length (all-zero rows stay zero, with a warning at fit).
     keep : float or int, default=0.99
         Leading principal components to keep: a share of the variance in (0, 1], or a number of components.
-        1.0 removes nothing but the null space.
+        1.0 removes nothing but the null space. A share below 1 keeps at most half as many components as there are
+        distinct rows (64 are always allowed). Of more than 4,096 rows and features, or 1,024 of sparse rows, a share
+        keeps the 256 leading components. A `TruncatedSpectrumWarning` says so where that is less than was asked for.
     column_scaling : {"none", "standard"}, default="none"
         "standard" divides each column by its standard deviation first, for columns of unlike units; it goes with
-        row_scaling="none" alone. Constant columns stay as they are.
+        row_scaling="none" alone. Constant columns carry no weight.
 
     Examples
     --------
@@ -98,7 +117,7 @@ def row_scale(X: Tall, row_scaling: RowScaling, engine: Engine) -> Column:
 
 def _reciprocal(norms: Column) -> Column:
     # Lengths below the smallest normal number have no finite reciprocal; such rows count as zero and stay.
-    return 1.0 / (norms + (norms < np.finfo(np.float64).tiny))
+    return 1.0 / (norms + (norms < SMALLEST))
 
 
 def scaled_rows(X: FloatMatrix, row_scaling: RowScaling) -> FloatMatrix:
@@ -113,48 +132,69 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
     Raises
     ------
     ValueError
-        If all prepared rows are equal, so that there is nothing to learn.
+        If all prepared rows are equal, so that there is nothing to learn; or if rows that are not scaled have
+        magnitudes whose squares overflow or vanish.
     """
     if settings.column_scaling == "standard":
         return _standardised(X, weights, settings, engine)
     n, d = X.shape
     scale: Column = 1.0
+    norms = engine.row_norms(X)
     if settings.row_scaling == "unit":
-        norms = engine.row_norms(X)
+        check_lengths("X", float(norms.max()), learning=True)
         _warn_of_zero_rows(norms)
         scale = _reciprocal(norms)
+    else:
+        check_magnitude("X", float(norms.max()), X.dtype, learning=True)
     size = total(weights, n)
     mean = engine.cross(None, X, weights * scale)[0] / size
     pairs = _principal_pairs(X, scale, mean, weights, settings.keep, engine)
-    prepared = principal_map(pairs, mean, size, (n, d), float(np.finfo(X.dtype).eps), settings)
+    prepared = principal_map(
+        pairs, mean, size, (n, d), float(np.finfo(X.dtype).eps), settings, centred_first=not issparse(X)
+    )
     # Of fewer rows than features, or by Lanczos steps, components are less exact than their spreads would have to be.
-    told_apart = d <= min(n, FULL_SPECTRUM_LIMIT) and pairs.values[-1] > LEAST_SPREAD * pairs.values[0]
-    return replace(prepared, spreads=pairs.values) if told_apart else prepared
+    spreads = pairs.values[: len(prepared.components)]
+    told_apart = d <= min(n, FULL_SPECTRUM_LIMIT) and spreads[-1] > LEAST_SPREAD * spreads[0]
+    return replace(prepared, spreads=spreads) if told_apart else prepared
 
 
 def principal_map(
-    pairs: Eigenpairs, mean: FloatVector, size: float, shape: tuple[int, int], eps: float, settings: Preparation
+    pairs: Eigenpairs,
+    mean: FloatVector,
+    size: float,
+    shape: tuple[int, int],
+    eps: float,
+    settings: Preparation,
+    *,
+    centred_first: bool = True,
 ) -> LinearMap:
     """Turn principal components of rows, of a total weight and a precision, into a map; equal rows have none."""
     n, d = shape
     # Spread below the rounding of the mean is no spread: equal rows must not pass for data.
-    noise = (float(np.abs(mean).max(initial=0.0)) * eps * 8) ** 2 * size * d
-    if len(pairs.values) == 0 or pairs.values[0] <= noise:
+    largest = float(np.abs(mean).max(initial=0.0))
+    noise = float(mean_rounding(largest, eps, centred_first)) * size * d
+    n_kept = int(np.count_nonzero(pairs.values > noise))
+    if n_kept == 0:
         raise ValueError(
-            f"All {n} distinct rows are equal after preparation (row_scaling={settings.row_scaling!r}, "
-            f"n_features={d}): there is nothing to learn from them. "
-            + (
-                'Rows of one feature all have the same direction; use preparation="linear".'
-                if d == 1 and settings.row_scaling == "unit"
-                else "Check that X holds different rows."
-            )
+            f"All {n} distinct rows are equal after preparation, up to rounding (row_scaling={settings.row_scaling!r}, "
+            f"n_features={d}, weights counted, means up to {largest:.2g}): there is nothing to learn from them. "
+            f"{_way_out(d, settings, centred_first)}"
         )
-    return LinearMap(pairs.vectors.T, mean, settings.row_scaling)
+    return LinearMap(pairs.vectors[:, :n_kept].T, mean, settings.row_scaling)
+
+
+def _way_out(n_features: int, settings: Preparation, centred_first: bool) -> str:
+    if n_features == 1 and settings.row_scaling == "unit":
+        return 'Rows of one feature all have the same direction; use preparation="linear".'
+    if not centred_first:
+        return "Rows in sparse form lose their differences beside a large mean; pass X.toarray() where these are small."
+    return "Check that X holds different rows; where a mean is large beside the differences, subtract it first."
 
 
 def _standardised(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
     """Preparation of rows whose columns are brought to standard deviation 1; the map takes rows as they are."""
-    units = column_units(column_variances(X, weights, engine))
+    variances = column_variances(X, weights, engine)
+    units = column_units(variances, engine.cross(None, X, weights)[0] / total(weights, X.shape[0]))
     if issparse(X):
         scaled = engine.asarray(csr_array(X @ diags_array(1.0 / units)))
     else:
@@ -163,14 +203,15 @@ def _standardised(X: Tall, weights: Column, settings: Preparation, engine: Engin
     return plain.in_units(units)
 
 
-def column_units(variances: FloatVector) -> FloatVector:
-    """Standard deviation of each column; 1 where it is constant."""
-    return np.where(variances > 0, np.sqrt(variances), 1.0)
+def column_units(variances: FloatVector, mean: FloatVector) -> FloatVector:
+    """Standard deviation of each column; of a constant one its magnitude, which leaves as little rounding as others."""
+    return np.where(variances > 0, np.sqrt(variances), np.where(mean == 0.0, 1.0, np.abs(mean)))
 
 
 def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
     """Variance of each column, zero where it is no more than rounding."""
     n, d = X.shape
+    check_magnitude("X", float(engine.row_norms(X).max()), X.dtype, learning=True)
     size = total(weights, n)
     mean = engine.cross(None, X, weights)[0] / size
     if d <= SCATTER_COLUMNS:
@@ -182,7 +223,21 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
     else:
         squares = X.multiply(X) if issparse(X) else _entrywise(np.square, X, engine)
         variances = engine.cross(None, squares, weights)[0] / size - mean**2
-    return above_rounding(variances, mean, float(np.finfo(X.dtype).eps))
+    _check_columns(variances, mean)
+    centred_first = d <= SCATTER_COLUMNS and not issparse(X)
+    return above_rounding(variances, mean, float(np.finfo(X.dtype).eps), centred_first=centred_first)
+
+
+def _check_columns(variances: FloatVector, mean: FloatVector) -> None:
+    """Raise where the squares of a column vanish, so that its spread cannot be told from none."""
+    lost = np.flatnonzero((variances < LEAST_VARIANCE) & (mean != 0.0) & (np.abs(mean) < np.sqrt(LEAST_VARIANCE)))
+    if len(lost) == 0:
+        return
+    column, around = lost[0], mean[lost[0]]
+    raise ValueError(
+        f"column_scaling='standard' cannot measure column {column} of X: its values are around {around:.2g}, and their "
+        f"squares vanish in float64. Multiply the column by {1.0 / abs(around):.0e}, or leave it out."
+    )
 
 
 def _entrywise(function: Callable[..., Any], X: Tall, engine: Engine, *given: Any) -> Tall:
@@ -192,9 +247,14 @@ def _entrywise(function: Callable[..., Any], X: Tall, engine: Engine, *given: An
     return engine.asarray(function(engine.to_host(X), *given))
 
 
-def above_rounding(variances: FloatVector, mean: FloatVector, eps: float) -> FloatVector:
+def above_rounding(variances: FloatVector, mean: FloatVector, eps: float, *, centred_first: bool = True) -> FloatVector:
     """Variances of columns, zero where they are no more than the rounding of the mean."""
-    return np.where(variances > (np.abs(mean) * eps * 8) ** 2, variances, 0.0)
+    return np.where(variances > mean_rounding(mean, eps, centred_first), variances, 0.0)
+
+
+def mean_rounding(mean: Any, eps: float, centred_first: bool) -> Any:
+    """Variance that the rounding of a mean can look like; of its square, where rows were not centred before theirs."""
+    return (np.abs(mean) * eps * 8) ** 2 if centred_first else mean**2 * float(np.finfo(np.float64).eps) * 8
 
 
 def _principal_pairs(
@@ -203,14 +263,10 @@ def _principal_pairs(
     """Leading eigenpairs of the scatter matrix, by whichever of its two forms is smaller."""
     n, d = X.shape
     by_count = isinstance(keep, Integral)
-    if min(n, d) > FULL_SPECTRUM_LIMIT:
-        if not by_count:
-            raise ValueError(
-                f"keep={keep!r} asks for a share of the variance of {n} rows x {d} features, which needs the "
-                f"whole spectrum; that is limited to {FULL_SPECTRUM_LIMIT} rows or features. "
-                "Use Preparation(keep=200), a number of components."
-            )
-        return _leading_pairs(X, scale, mean, weights, int(keep), engine)
+    if min(n, d) > (SPARSE_SPECTRUM_LIMIT if issparse(X) else FULL_SPECTRUM_LIMIT):
+        wanted = int(keep) if by_count else SKETCH_COMPONENTS
+        pairs, total_variance = _leading_pairs(X, scale, mean, weights, min(wanted, n - 1, d), engine)
+        return pairs if by_count else _kept_of_sketch(pairs, total_variance, keep, (n, d))
     if n < d:
         # Fewer rows than features: what has one number a row is the smaller side, and may come to the host.
         root = np.sqrt(spread(engine.to_host(weights), n))[:, None]
@@ -221,7 +277,31 @@ def _principal_pairs(
         pairs = Eigenpairs(rows.values, basis)
     else:
         pairs = range_eigenpairs(engine.scatter(X, scale, mean, weights), n, engine.eigh)
-    return kept_pairs(pairs, keep)
+    kept = kept_pairs(pairs, keep)
+    most = max(FEW_COMPONENTS, n // 2)
+    if by_count or keep >= 1.0 or len(kept.values) <= most:
+        return kept
+    _warn_of_truncation(keep, (n, d), pairs.values[:most].sum() / pairs.values.sum(), most)
+    return Eigenpairs(kept.values[:most], kept.vectors[:, :most])
+
+
+def _kept_of_sketch(pairs: Eigenpairs, total_variance: float, keep: float, shape: tuple[int, int]) -> Eigenpairs:
+    """Return as many of the leading pairs as hold a share of the variance, or all."""
+    share = np.cumsum(pairs.values) / max(total_variance, np.finfo(np.float64).tiny)
+    enough = np.flatnonzero(share >= keep)
+    if len(enough):
+        return Eigenpairs(pairs.values[: enough[0] + 1], pairs.vectors[:, : enough[0] + 1])
+    _warn_of_truncation(keep, shape, float(share[-1]), len(pairs.values))
+    return pairs
+
+
+def _warn_of_truncation(keep: float, shape: tuple[int, int], share: float, n_kept: int) -> None:
+    warn_caller(
+        f"keep={keep!r} asks for that share of the variance of {shape[0]} distinct rows x {shape[1]} features; the "
+        f"{n_kept} leading components were kept, which hold {share:.0%}. Say how many you want, as "
+        f"Preparation(keep={n_kept}), or reduce the features beforehand.",
+        TruncatedSpectrumWarning,
+    )
 
 
 def kept_pairs(pairs: Eigenpairs, keep: float) -> Eigenpairs:
@@ -237,25 +317,32 @@ def kept_pairs(pairs: Eigenpairs, keep: float) -> Eigenpairs:
 
 def _leading_pairs(
     X: Tall, scale: Column, mean: FloatVector, weights: Column, n_pairs: int, engine: Engine
-) -> Eigenpairs:
-    """Return the leading eigenpairs of the scatter matrix by Lanczos steps, each two passes over the rows."""
-    d = X.shape[1]
+) -> tuple[Eigenpairs, float]:
+    """Return the leading eigenpairs of the scatter matrix by subspace iteration, and its trace.
 
-    def multiply(v: FloatVector) -> FloatVector:
-        # Rows are centred on one side alone: the other side's mean would meet a weighted sum that is zero.
-        along = engine.project(X, scale, mean, v.reshape(1, d))
-        return np.asarray(engine.cross(along, X, weights * scale)[0])
-
-    operator = LinearOperator((d, d), matvec=multiply, dtype=np.float64)
+    Each round is two passes over the rows (Halko, Martinsson, Tropp 2011); rows stay sparse where they are.
+    """
+    n, d = X.shape
+    width = min(n_pairs + SKETCH_SPARE, n, d)
     # A fixed start makes the result the same from run to run.
-    values, vectors = eigsh(operator, k=n_pairs, v0=np.random.default_rng(0).standard_normal(d))
-    return Eigenpairs(values[::-1], vectors[:, ::-1])
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((d, width)))[0]
+    for _ in range(SKETCH_ROUNDS):
+        along = engine.project(X, scale, mean, basis.T)
+        # Rows are centred on one side alone: the other side's mean would meet a weighted sum that is zero.
+        basis = np.linalg.qr(engine.cross(along, X, weights * scale).T)[0]
+    along = engine.project(X, scale, mean, basis.T)
+    values, vectors = np.linalg.eigh(engine.cross(along, along, weights))
+    leading = slice(None, -n_pairs - 1, -1)
+    lengths = engine.row_norms(X) * scale
+    trace = total(weights * lengths * lengths, n) - total(weights, n) * float(mean @ mean)
+    return Eigenpairs(np.maximum(values[leading], 0.0), basis @ vectors[:, leading]), float(trace)
 
 
 def _warn_of_zero_rows(norms: Column) -> None:
-    n_zero = int((norms == 0).sum())
-    if n_zero:
+    n_zero, n_short = int((norms == 0).sum()), int((norms < SMALLEST).sum())
+    if n_short:
+        what = "all zero" if n_short == n_zero else f"all zero or shorter than {SMALLEST:.1e}"
         warn_caller(
-            f"{n_zero} distinct row(s) of X are all zero and cannot be scaled to unit length; they stay zero.",
+            f"{n_short} distinct row(s) of X are {what} and cannot be scaled to unit length; they stay as they are.",
             ZeroRowWarning,
         )

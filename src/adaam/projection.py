@@ -1,5 +1,6 @@
 """From an affinity, or from a partition, to a linear map."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,8 @@ from scipy.linalg import eigh
 from adaam._typing import ColumnScaling, FloatMatrix, FloatVector, IntVector, Tall
 from adaam.affinity import Affinity, laplacian_gram
 from adaam.engines import Engine
-from adaam.linalg import smallest_eigenpairs, unit_columns
+from adaam.engines.columns import total
+from adaam.linalg import degree_eigenpairs, unit_columns
 from adaam.sample import Sample
 
 
@@ -21,11 +23,18 @@ class Projection:
 
 
 def lpp(
-    X: Tall, affinity: Affinity, n_components: int, *, engine: Engine, scaling: ColumnScaling = "unit"
+    X: Tall,
+    affinity: Affinity,
+    n_components: int,
+    *,
+    engine: Engine,
+    scaling: ColumnScaling = "unit",
+    moments: Callable[[], FloatMatrix] | None = None,
 ) -> Projection:
     """Directions in which strongly linked rows stay together.
 
-    Solves X'(D - A)X a = λ X'DX a for the smallest λ, inside the range of X'DX.
+    Solves X'(D - A)X a = λ X'DX a for the smallest λ. Where degrees below or near zero leave X'DX without a positive
+    length for some directions, these are given one, as `adaam.linalg.degree_whitening` says.
 
     Parameters
     ----------
@@ -34,11 +43,13 @@ def lpp(
     affinity : Affinity
         The affinity A with degrees D.
     n_components : int
-        Number of directions; fewer come back when X'DX has a smaller rank.
+        Number of directions; fewer come back when X has a smaller rank.
     engine : Engine
         Where X lives.
     scaling : {"unit", "orthonormal"}, default="unit"
         Length of each component: Euclidean length 1, or length 1 under X'DX.
+    moments : callable, default=None
+        Gives X'X over the number of rows, copies counted; asked for only where X'DX is not far from singular.
 
     Returns
     -------
@@ -46,9 +57,12 @@ def lpp(
         Eigenvalues ascending.
     """
     laplacian = laplacian_gram(affinity, X, engine)
-    degree_gram = engine.cross(X, X, affinity.degrees())
-    # Eigenvalues of the degree term alone are 1.
-    pairs = smallest_eigenpairs(laplacian, degree_gram, n_components, X.shape[0], scale=1.0, eigh=engine.eigh)
+    n, degrees = X.shape[0], affinity.degrees()
+
+    def even() -> FloatMatrix:
+        return total(degrees, n) * (engine.cross(X, X) / n if moments is None else moments())
+
+    pairs = degree_eigenpairs(laplacian, engine.cross(X, X, degrees), n_components, n, even, engine.eigh)
     vectors = unit_columns(pairs.vectors) if scaling == "unit" else pairs.vectors
     return Projection(np.ascontiguousarray(vectors.T), pairs.values)
 
@@ -90,8 +104,9 @@ def _shrunk(covariance: FloatMatrix, size: float, spread_between: float) -> Floa
     """Covariance shrunk towards its mean eigenvalue; clusters without any spread get a little of the one between."""
     d = len(covariance)
     trace = max(float(np.trace(covariance)), np.finfo(np.float64).eps * spread_between, np.finfo(np.float64).tiny)
-    squares = float(np.square(covariance).sum())
-    spread = squares - trace**2 / d
-    rule = ((1.0 - 2.0 / d) * squares + trace**2) / ((size + 1.0 - 2.0 / d) * spread) if spread > 0 else 1.0
+    # Of trace 1: squares of variances are fourth powers of the rows, and may overflow or vanish.
+    squares = float(np.square(covariance / trace).sum())
+    spread = squares - 1.0 / d
+    rule = ((1.0 - 2.0 / d) * squares + 1.0) / ((size + 1.0 - 2.0 / d) * spread) if spread > 0 else 1.0
     amount = float(np.clip(rule, 1e-6, 1.0))
     return np.asarray((1.0 - amount) * covariance + amount * trace / d * np.eye(d))

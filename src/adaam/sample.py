@@ -44,3 +44,7 @@ class Sample:
             else:
                 self._gram.append(self.engine.cross(self.X, self.X, self.engine_weights))
         return self._gram[0]
+
+    def moments(self) -> FloatMatrix:
+        """X'X over the number of rows, copies counted."""
+        return self.gram() / self.size

@@ -63,7 +63,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning"
         (LPP(2, affinity=KNNAffinity(n_neighbors=30)), "n_neighbors=30 needs more than 30 samples"),
         (LPP(2, affinity=KNNAffinity(heat=HeatKernel(width=0))), "width=0 is out of range"),
         (AdaAMClustering(3, n_init=0), "n_init=0 is too small"),
-        (AdaAM("auto"), "n_clusters='auto' is for AdaAMClustering, which estimates the number; AdaAM needs it"),
+        (AdaAM("many"), "n_clusters='many' is not known; use a whole number or 'auto'"),
         (AdaAM("3"), "n_clusters='3' is a str; it must be a whole number"),
         (AdaAM(3, engine=CPUEngine), "engine=CPUEngine is a class; pass one of its objects, CPUEngine()"),
         (AdaAM(3, engine=2), "engine=2 is a int; use"),

@@ -149,3 +149,33 @@ def test_rows_that_are_coupled_to_no_other_have_pairs_of_their_own(apart, rng):
     np.testing.assert_allclose(values, np.linalg.eigvalsh(A), atol=1e-12)
     np.testing.assert_allclose(vectors @ np.diag(values) @ vectors.T, A, atol=1e-12)
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(6), atol=1e-12)
+
+
+def test_degrees_that_are_positive_are_whitened_as_they_are(rng):
+    def never():
+        raise AssertionError("B is far from singular")
+
+    X = rng.standard_normal((50, 6))
+    W, raised = linalg.degree_whitening(X.T @ X, never, 50)
+    assert raised is None
+    np.testing.assert_array_equal(W, whitening_of_range(X.T @ X, 50))
+
+
+def test_directions_of_negative_or_no_degree_are_raised_and_kept(rng):
+    # Degrees by direction -3, 0, 1, 2 against even ones of 2: eigenvalues of the raised pencil are l + R over b + R.
+    Q = rng.standard_normal((4, 4))
+    even, degrees = 2.0, np.array([-3.0, 0.0, 1.0, 2.0])
+    B, E = Q.T @ np.diag(degrees) @ Q, even * Q.T @ Q
+    W, raised = linalg.degree_whitening(B, lambda: E, 100)
+    least = even * linalg.LEAST_DEGREE
+    expected = Q.T @ np.diag(np.maximum(least - degrees, 0.0)) @ Q
+    np.testing.assert_allclose(raised, expected, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(W.T @ (B + raised) @ W, np.eye(4), atol=1e-6)
+    # A direction without degree and links has eigenvalue 1.
+    pairs = linalg.degree_eigenpairs(Q.T @ np.diag([-5.0, 0.0, 0.5, 1.0]) @ Q, B, 4, 100, lambda: E)
+    np.testing.assert_allclose(pairs.values, [-5.0 / least + 3.0 / least + 1.0, 0.5, 0.5, 1.0], rtol=1e-5)
+
+
+def test_an_affinity_without_degrees_is_refused():
+    with pytest.raises(ValueError, match="no positive sum"):
+        linalg.degree_whitening(np.zeros((3, 3)), lambda: np.zeros((3, 3)), 10)

@@ -144,7 +144,7 @@ def slow_merges(A: np.ndarray, n_clusters: int) -> set[frozenset[int]]:
 @given(st.integers(0, 500), st.integers(3, 9))
 def test_the_dendrogram_equals_the_slow_merges_at_every_number(seed, n):
     links = random_links(seed, n, density=1.0)
-    tree = dendrogram(links, np.zeros((n, 1)), np.ones(n))
+    tree = dendrogram(links, lambda: (np.zeros((n, 1)), np.ones(n)))
     assert (np.diff(tree.resolutions) <= 1e-12).all()
     for n_clusters in range(1, n + 1):
         labels = tree.cut(n_clusters)
@@ -155,13 +155,14 @@ def test_the_dendrogram_equals_the_slow_merges_at_every_number(seed, n):
 
 
 def test_a_resolution_has_the_number_of_clusters_of_highest_modularity_on_the_way():
-    tree = dendrogram(random_links(2, 30), np.zeros((30, 1)), np.ones(30))
+    tree = dendrogram(random_links(2, 30), lambda: (np.zeros((30, 1)), np.ones(30)))
     assert tree.number_at(1.0) == tree.modularities.argmax() + 1
     assert tree.number_at(0.0) <= tree.number_at(1.0) <= tree.number_at(10.0)
 
 
 def test_clusters_without_links_join_the_nearest_centre_smallest_first():
-    tree = dendrogram(as_links(np.zeros((4, 4))), np.array([[0.0], [10.0], [11.0], [30.0]]), np.array([9.0, 5, 1, 4]))
+    places = np.array([[0.0], [10.0], [11.0], [30.0]]), np.array([9.0, 5.0, 1.0, 4.0])
+    tree = dendrogram(as_links(np.zeros((4, 4))), lambda: places)
     assert tree.cut(3).tolist() == [0, 1, 1, 2]
     assert tree.cut(2).tolist() == [0, 1, 1, 1]
     assert (tree.resolutions == 0).all()
@@ -169,7 +170,7 @@ def test_clusters_without_links_join_the_nearest_centre_smallest_first():
 
 def test_very_many_parts_without_links_first_join_the_largest(monkeypatch):
     monkeypatch.setattr(sys.modules["adaam.partition.dendrogram"], "MOST_PARTS", 5)
-    tree = dendrogram(as_links(np.zeros((40, 40))), np.arange(40.0)[:, None], np.ones(40))
+    tree = dendrogram(as_links(np.zeros((40, 40))), lambda: (np.arange(40.0)[:, None], np.ones(40)))
     assert [len(np.unique(tree.cut(c))) for c in (40, 12, 3, 1)] == [40, 12, 3, 1]
 
 
@@ -178,7 +179,7 @@ def test_very_many_parts_without_links_first_join_the_largest(monkeypatch):
 def test_given_clusters_are_whole_before_any_two_merge(seed, n, n_given):
     links = random_links(seed, n, density=0.5)
     labels = np.random.default_rng(seed).integers(n_given, size=n)
-    tree = dendrogram(links, np.arange(float(n))[:, None], np.ones(n), within=labels)
+    tree = dendrogram(links, lambda: (np.arange(float(n))[:, None], np.ones(n)), within=labels)
     assert adjusted_rand_index(tree.cut(len(np.unique(labels))), labels) == 1.0
     for number in range(1, n + 1):
         assert tree.modularities[number - 1] == pytest.approx(modularity(links, tree.cut(number)), abs=1e-9)

@@ -58,6 +58,8 @@ class ForestAffinity(BaseEstimator):
     which is done here in any case; it changes no split but for the rounding of small features. For a forest on the
     input features themselves, learn the affinity on a sample of them and pass it to `LPP.fit(X, affinity=...)`.
 
+    **Order.** Rows enter the forest in the order of their coordinates, so that theirs does not matter.
+
     **Weights.** A row of weight w is drawn as w equal rows would be, and its copies are among its most alike rows. Of
     the made-up rows there are as many as distinct rows, each counting for the mean weight: with repeated rows that were
     not merged there would be more of them, so the forest is not the same tree by tree, only in kind.
@@ -121,18 +123,25 @@ class ForestAffinity(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
         X = unit_features(sample.engine.to_host(sample.X)[:, :n_features])
-        leaves = forest_leaves(X, sample.weights, n_trees, min_leaf, np.random.default_rng(seed))
-        graph = alike_graph(leaves, sample.weights, k)
+        # Rows are drawn, split and compared in the order of their coordinates, so that theirs does not matter.
+        order = np.lexsort(X.T[::-1])
+        weights = sample.weights[order]
+        leaves = forest_leaves(X[order], weights, n_trees, min_leaf, np.random.default_rng(seed))
+        graph = renumbered(alike_graph(leaves, weights, k), order)
         affinity = neighbor_affinity(graph, 1.0 - graph.distances, sample)
         lonely = sample.engine.to_host(affinity.degrees()) == 0
         return _linked_to_nearest(affinity, lonely, sample, 1.0 / n_trees) if lonely.any() else affinity
 
 
 def unit_features(X: FloatMatrix) -> FloatMatrix:
-    """Scale each feature to [-1, 1], constant ones to 0, in the float32 that trees work in."""
-    middle = (X.max(axis=0) / 2 + X.min(axis=0) / 2).astype(np.float64)
-    reach = (X.max(axis=0) / 2 - X.min(axis=0) / 2).astype(np.float64)
-    return np.asarray((X - middle) / np.where(reach == 0, 1.0, reach), np.float32, order="C")
+    """Scale each feature to [-1, 1], constant ones to 0, in the float32 that trees work in.
+
+    Principal components have no sign of their own; here they reach farther from 0 to the positive side.
+    """
+    most, least = X.max(axis=0).astype(np.float64), X.min(axis=0).astype(np.float64)
+    middle, reach = most / 2 + least / 2, most / 2 - least / 2
+    reach = np.where(reach == 0, 1.0, reach) * np.where(middle < 0, -1.0, 1.0)
+    return np.asarray((X - middle) / reach, np.float32, order="C")
 
 
 def forest_leaves(
@@ -203,6 +212,16 @@ def alike_graph(leaves: IntMatrix, weights: FloatVector, n_neighbors: int) -> Ne
     taken = shares > 0
     starts = np.concatenate([[0], np.cumsum(taken.sum(axis=1))])
     return NeighborGraph(starts, indices[taken], distances[taken], shares[taken], own)
+
+
+def renumbered(graph: NeighborGraph, order: IntVector) -> NeighborGraph:
+    """Graph of rows as they were before they were put into an order: row i of it becomes row order[i]."""
+    rows = order[graph.rows()]
+    entries = np.argsort(rows, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=graph.n_rows))])
+    copies = np.empty_like(graph.copies)
+    copies[order] = graph.copies
+    return NeighborGraph(starts, order[graph.indices[entries]], graph.distances[entries], graph.shares[entries], copies)
 
 
 def _linked_to_nearest(affinity: SparseAffinity, lonely: FloatVector, sample: Sample, value: float) -> SparseAffinity:

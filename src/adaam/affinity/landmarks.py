@@ -62,7 +62,8 @@ def landmark_weights(X: Tall, landmarks: FloatMatrix, n_nearest: int, bandwidth:
         beyond = np.take_along_axis(distances, columns, axis=1)
         # Counted from the nearest, no row vanishes however far it is from all landmarks; the sum cancels the shift.
         beyond -= beyond[:, :1]
-        weights = np.exp(-beyond / (2.0 * bandwidth**2)) if bandwidth > 0 else (beyond == 0).astype(np.float64)
+        # Divided twice: a bandwidth that is a mean of squares may have a square that overflows.
+        weights = np.exp(-beyond / bandwidth / bandwidth / 2.0) if bandwidth > 0 else (beyond == 0).astype(np.float64)
         weights /= weights.sum(axis=1, keepdims=True)
         starts = np.arange(len(columns) + 1) * n_kept
         return csr_array((weights.ravel(), columns.ravel(), starts), shape=(len(columns), len(landmarks)))

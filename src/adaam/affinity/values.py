@@ -192,6 +192,14 @@ def pruned_beside(
 
 
 def diagonal_counts(sample: Sample, diagonal: DiagonalRule) -> Column:
-    """How often a row's product with itself counts: copies of a row meet each other, and each itself unless dropped."""
+    """How often a row's product with itself counts: copies of a row meet each other, and each itself unless dropped.
+
+    A row that counts as less than one has no copies.
+    """
     weights = sample.engine_weights
-    return weights**2 if diagonal == "keep" else weights**2 - weights
+    return weights**2 if diagonal == "keep" else not_negative(weights**2 - weights)
+
+
+def not_negative(column: Column) -> Column:
+    """Numbers of rows, those below zero as zero."""
+    return column * (column > 0)

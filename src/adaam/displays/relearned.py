@@ -45,7 +45,7 @@ def relearned_affinity(model: Any, X: Any, sample_weight: Any, neighbors: Any) -
     if not isinstance(learner, AdaAM):
         raise TypeError(f"{type(learner).__name__} learns no adaptive affinity, so there is none to draw. Use AdaAM.")
     sample, graph = relearned_graph(model, X, None, sample_weight, neighbors)
-    learned = adaptive_affinity(sample, graph, learner.n_clusters, learner.n_iter, learner._affinity_settings())
+    learned = adaptive_affinity(sample, graph, learner.n_clusters_, learner.n_iter, learner._affinity_settings())
     cuts = (learned.intermediate.cut, learned.final.cut)
     if not np.allclose(cuts, learner.cuts_, rtol=SAME_CUT):
         raise ValueError(

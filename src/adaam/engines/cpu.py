@@ -429,7 +429,8 @@ def _row_norms(block: Tall) -> FloatVector:
         safe = np.where(largest == 0, 1.0, largest)
         scaled = data / np.repeat(safe, entries)
         lengths[filled] = np.add.reduceat(scaled**2, starts[filled]) if filled.any() else 0.0
-        return np.asarray(safe * np.sqrt(lengths))
+        with np.errstate(over="ignore"):
+            return np.asarray(safe * np.sqrt(lengths))
     with np.errstate(over="ignore", under="ignore"):
         squares = np.einsum("ij,ij->i", block, block, dtype=np.float64)
     if ((squares > SMALLEST_SQUARE) & (squares < LARGEST_SQUARE)).all():
@@ -437,7 +438,8 @@ def _row_norms(block: Tall) -> FloatVector:
     largest = np.abs(block).max(axis=1).astype(np.float64)
     safe = np.where(largest == 0, 1.0, largest)
     scaled = block / safe[:, None]
-    return np.asarray(safe * np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))
+    with np.errstate(over="ignore"):  # a length beyond the largest number is infinite
+        return np.asarray(safe * np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))
 
 
 def _float64(block: Tall) -> Tall:

@@ -17,7 +17,10 @@ class Links(Protocol):
     themselves; algorithms written against this protocol run on both.
     """
 
-    xp: Any  # numpy or torch: `bincount`, `where`, `unique` and `isfinite` have the same meaning in both
+    @property
+    def xp(self) -> Any:
+        """NumPy or torch: `bincount`, `where` and `unique` have the same meaning in both."""
+        ...
 
     @property
     def n_nodes(self) -> int:
@@ -56,6 +59,10 @@ class Links(Protocol):
 
     def smoothed(self, values: Any) -> Any:
         """Mean over each node's linked others of one number a node; a node without links keeps its own."""
+        ...
+
+    def host(self) -> "HostLinks":
+        """Bring the links to the host."""
         ...
 
     def asarray(self, values: Any) -> Any:
@@ -125,6 +132,10 @@ class HostLinks:
         """Mean over each node's linked others of one number a node; a node without links keeps its own."""
         sums = np.asarray(self.matrix.sum(axis=1)).ravel()
         return np.where(sums > 0, (self.matrix @ values) / np.where(sums > 0, sums, 1.0), values)
+
+    def host(self) -> "HostLinks":
+        """Return the links themselves."""
+        return self
 
     def asarray(self, values: Any) -> Any:
         """Return the vector itself."""

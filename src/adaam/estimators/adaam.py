@@ -8,13 +8,14 @@ from adaam._checks import check_kind, check_whole
 from adaam._typing import Tall
 from adaam.affinity import AdaptiveAffinity, adaptive_affinity
 from adaam.affinity.adaptive import Learned
-from adaam.engines import Engine, resolve_engine
+from adaam.engines import DaskEngine, Engine, resolve_engine
 from adaam.estimators.fitting import (
     check_clusters,
     check_components,
     neighbor_source,
     prepared_sample,
     resolve_preparation,
+    row_weights,
     store,
     store_map,
 )
@@ -26,6 +27,7 @@ from adaam.planning import Plan, check_pairs, plan
 from adaam.prepare import Preparation
 from adaam.projection import lpp
 from adaam.rows import RowSource, as_rows
+from adaam.selection import DistinctRows, counted_clusters
 
 # The affinity that goes with each named preparation, where the caller chose none.
 AFFINITIES = {"linear": AdaptiveAffinity(rank=2.0, diagonal="drop", constraint="degrees")}
@@ -40,8 +42,8 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
 
     Parameters
     ----------
-    n_clusters : int, default=8
-        Number of clusters c to separate.
+    n_clusters : int or "auto", default=8
+        Number of clusters c to separate; "auto" estimates it as `AdaAMClustering` does.
     n_components : int, default=None
         Dimension of the learned space; None means `n_clusters`, or the rank of the data where that is smaller.
     n_neighbors : int, default=None
@@ -77,7 +79,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         Covariance between components and prepared features, used by `explain`.
     cuts_ : tuple of two floats
         Smallest magnitude kept in the intermediate and in the final affinity.
-    n_components_, n_neighbors_ : int
+    n_clusters_, n_components_, n_neighbors_ : int
         What was used.
     knn_recall_ : float or None
         Share of the neighbours that are true nearest ones, measured on 100 rows by a plain search; below 4,096 rows all
@@ -130,7 +132,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         *,
         n_components: int | None = None,
         n_neighbors: int | None = None,
@@ -163,7 +165,8 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
-            A row of weight w counts as w equal rows; 0 leaves it out.
+            A row of weight w counts as w equal rows; 0 leaves it out. Weights that sum to less than the number of rows
+            of positive weight, as those that sum to 1, are relative: they are scaled to a mean of 1 over these rows.
         neighbors : tuple, sparse matrix or fitted neighbours object, default=None
             A neighbour graph of the rows: (indices, distances), a sparse array of distances, or an object with
             `kneighbors` fitted on the same rows. None means found by the engine in the prepared space. A graph of
@@ -174,17 +177,13 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         self : AdaAM
             The fitted learner.
         """
-        if isinstance(self.n_clusters, str) and self.n_clusters == "auto":
-            raise ValueError(
-                "n_clusters='auto' is for AdaAMClustering, which estimates the number; AdaAM needs it, as AdaAM(8)."
-            )
-        n_clusters = check_whole("n_clusters", self.n_clusters)
         n_iter = check_whole("n_iter", self.n_iter)
         preparation = resolve_preparation(self.preparation)
         settings = self._affinity_settings()
         engine = resolve_engine(self.engine)
         pairs = self._pairs(neighbors)
         X = self._arrived(X, pairs)
+        n_clusters = self.n_clusters_ = self._cluster_number(X, sample_weight, engine)
         pooling = PoolingSettings(
             n_clusters=n_clusters,
             n_components=self.n_components,
@@ -217,7 +216,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             with phase("affinity"):
                 learned = adaptive_affinity(sample, graph, n_clusters, n_iter, settings)
             with phase("projection"):
-                projection = lpp(sample.X, learned.affinity, n_components, engine=engine)
+                projection = lpp(sample.X, learned.affinity, n_components, engine=engine, moments=sample.moments)
 
             store(self, prepared, projection, sample, X)
             store_all_pairs(self, learned, n_neighbors, X)
@@ -257,10 +256,25 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             self._take_features(source, reset=True)
         return rows
 
+    def _cluster_number(self, X: Any, sample_weight: Any, engine: Engine) -> int:
+        """Return the number of clusters: as given, or estimated from rows that are at hand."""
+        if self.n_clusters != "auto":
+            if isinstance(self.n_clusters, str):
+                raise ValueError(f"n_clusters={self.n_clusters!r} is not known; use a whole number or 'auto'.")
+            return check_whole("n_clusters", self.n_clusters)
+        if isinstance(X, RowSource) or isinstance(engine, DaskEngine):
+            raise ValueError(
+                "n_clusters='auto' looks at rows that are in memory, and X is not. Fit AdaAMClustering('auto') on it, "
+                "which estimates the number from a sample, and pass its n_clusters_."
+            )
+        rows, weights = engine.distinct(engine.asarray(X), row_weights(sample_weight, X.shape[0], engine))
+        # A single cloud has no clusters to separate, but a map wants two.
+        return max(2, counted_clusters(DistinctRows.of(rows, weights, engine)).n_clusters)
+
     def _neighbor_count(self, size: float) -> int:
         if self.n_neighbors is not None:
             return check_whole("n_neighbors", self.n_neighbors)
-        return int(np.clip(round(np.log2(max(size / self.n_clusters, 1.0))), 1, max(1, int(size) - 1)))
+        return int(np.clip(round(np.log2(max(size / self.n_clusters_, 1.0))), 1, max(1, int(size) - 1)))
 
     def _affinity_settings(self) -> AdaptiveAffinity:
         if self.affinity is None:
@@ -279,4 +293,4 @@ def store_all_pairs(model: AdaAM, learned: Learned, n_neighbors: int, X: Tall) -
     model.n_neighbors_ = n_neighbors
     model.pairs_, model.stability_ = "all", None
     n, d = X.shape
-    model.plan_ = plan(n, d, model.n_clusters, pairs="all", engine=model.engine)
+    model.plan_ = plan(n, d, model.n_clusters_, pairs="all", engine=model.engine)

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from adaam._checks import check_whole
+from adaam._checks import check_whole, widened
 from adaam._warnings import warn_caller
 from adaam.affinity.clustered_graph import ClusteredGraph, Report, can_graph
 from adaam.array_api import on_host
@@ -120,7 +120,10 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         max_iter = check_whole("max_iter", self.max_iter)
         preparation = resolve_preparation(self.preparation)
         engine = resolve_engine(self.engine)
-        X = validate_data(self, on_host(X), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2)
+        given = validate_data(
+            self, on_host(X), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
+        )
+        X = widened(given)
         check_clusters(n_clusters, X.shape[0])
         n_neighbors = neighbor_count(self.n_neighbors, X.shape[0])
 

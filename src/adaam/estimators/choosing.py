@@ -1,5 +1,6 @@
 """From the outcome of a search to a fitted metric and a partition of the rows."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -7,10 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from adaam._typing import Column, FloatVector, IntVector, Tall
-from adaam.engines import Engine
+from adaam._typing import Column, IntVector
 from adaam.engines.blocks import ordered_map
-from adaam.engines.columns import at
 from adaam.estimators.adaam import AdaAM
 from adaam.estimators.discriminant import DiscriminantMetric
 from adaam.estimators.linear_metric import LinearMetric
@@ -18,28 +17,23 @@ from adaam.estimators.phases import FitPhases
 from adaam.estimators.prepared import PreparedMetric
 from adaam.partition import Merging, Partition, View, merging, partition
 from adaam.planning import plan
-from adaam.prepare import PREPARATIONS
+from adaam.prepare import PREPARATIONS, TruncatedSpectrumWarning, ZeroRowWarning
 from adaam.selection import (
+    SEARCH_ROWS,
     Candidate,
     Choice,
-    ClusterCount,
     Contender,
+    DistinctRows,
     Selection,
     Task,
-    count_clusters,
     discriminates,
     given_metric,
-    host_weights,
     learned_maps,
     learning_rows,
     prepared_rows,
-    random_rows,
-    row_ranks,
     search,
 )
 
-# Above so many distinct rows the search looks at a sample of them.
-SEARCH_ROWS = 10_000
 # Where all pairs of rows are too many, so many are partitioned along their links, and the others take the cluster of
 # their nearest ones.
 PARTITION_ROWS = 20_000
@@ -48,41 +42,6 @@ DEVICE_PARTITION_ROWS = 100_000
 # Partitions of the graph of many rows hardly differ from start to start.
 GRAPH_STARTS = 4
 FEW_ROWS = 5_000
-
-
-@dataclass(frozen=True, slots=True)
-class DistinctRows:
-    """Distinct rows where an engine works, what they weigh, and an order that is not that of the caller."""
-
-    X: Tall
-    weights: Column
-    engine: Engine
-    ranks: IntVector
-
-    @classmethod
-    def of(cls, X: Tall, weights: Column, engine: Engine) -> "DistinctRows":
-        """Rank the rows."""
-        return cls(X, weights, engine, row_ranks(X, engine))
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.X.shape[0])
-
-    def some(self, at_most: int) -> "DistinctRows":
-        """Return these rows, or a random sample of more than so many."""
-        if self.n_rows <= at_most:
-            return self
-        chosen = random_rows(self.ranks, at_most, seed=0)
-        return DistinctRows.of(self.X[chosen], at(self.weights, chosen), self.engine)
-
-    def host_weights(self) -> FloatVector:
-        """Weights as a vector on the host."""
-        return host_weights(self.weights, self.n_rows, self.engine)
-
-    def view(self, metric: LinearMetric) -> View:
-        """Rows in a metric."""
-        return View(metric._map().apply(self.X, self.engine), self.host_weights(), self.engine, self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +74,10 @@ def choose(rows: DistinctRows, task: Task, phase: FitPhases) -> Chosen:
         tried = rows.some(SEARCH_ROWS)
         prepared = prepared_rows(tried.X, tried.weights, tried.ranks, tried.engine)
         choice = search(prepared, task, steps.step)
-    with phase("partition"):
+    with phase("partition"), warnings.catch_warnings():
+        # What was chosen is not the caller's choice of a preparation.
+        warnings.simplefilter("ignore", ZeroRowWarning)
+        warnings.simplefilter("ignore", TruncatedSpectrumWarning)
         return _finished(choice, rows, task, lambda metric: metric.fit(rows.X, None, _given(rows.weights)))
 
 
@@ -126,15 +88,9 @@ def finished_in(chosen: Chosen, rows: DistinctRows, task: Task, fit: Callable[[A
 
 def choose_given(metric: LinearMetric, rows: DistinctRows, task: Task) -> Chosen:
     """Partition distinct rows in one metric, by the head that modularity prefers."""
-    view = rows.some(SEARCH_ROWS).view(metric)
+    view = rows.some(SEARCH_ROWS).view(metric._map())
     choice = given_metric(Contender("as given", type(metric).__name__, view), task)
     return _partitioned(metric, choice, _partition_rows(rows, choice, metric.n_components_, task), task)
-
-
-def counted_clusters(rows: DistinctRows) -> ClusterCount:
-    """Estimate the number of clusters from the rows, or from a sample of them."""
-    tried = rows.some(SEARCH_ROWS)
-    return count_clusters(prepared_rows(tried.X, tried.weights, tried.ranks, tried.engine))
 
 
 def _finished(
@@ -160,7 +116,7 @@ def _finished(
         fit(learned)
         if not sharpened:
             return _partitioned(learned, choice, partitioned, task)
-        labels = _graph_labels(partitioned.view(learned), task)
+        labels = _graph_labels(partitioned.view(learned._map()), task)
     else:
         labels = _learned_labels(choice, rows, task)
     metric = DiscriminantMetric(preparation, engine=task.engine)
@@ -173,7 +129,9 @@ def _learned_labels(choice: Choice, rows: DistinctRows, task: Task) -> IntVector
     contender, c = choice.outcome.contender, task.n_clusters
     if len(choice.outcome.labels) == rows.n_rows <= learning_rows(c):
         return choice.outcome.labels
-    (source,) = prepared_rows(rows.X, rows.weights, rows.ranks, rows.engine, (contender.preparation,))
+    source = contender.source
+    if source is None or source.sample.n_rows < rows.n_rows:
+        (source,) = prepared_rows(rows.X, rows.weights, rows.ranks, rows.engine, (contender.preparation,))
     ((_, components),) = learned_maps(source, c, (contender.width,), every_row=True)
     return _graph_labels(source.view(components), task)
 
@@ -195,7 +153,7 @@ def _partition_rows(rows: DistinctRows, choice: Choice, n_columns: int, task: Ta
 
 def _partitioned(metric: LinearMetric, choice: Choice, rows: DistinctRows, task: Task) -> Chosen:
     """Partition rows in the metric by the chosen head, the best of several starts."""
-    view = rows.view(metric)
+    view = rows.view(metric._map())
     if choice.outcome.head == "k-means":
         column = view.engine.column(view.weights)
         labels = np.asarray(view.engine.kmeans(view.Z, task.n_clusters, task.n_init, task.seed, column).labels)

@@ -11,11 +11,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from adaam._checks import check_kind, check_number, check_object, check_whole, check_word
-from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
+from adaam._typing import FloatVector, IntVector, Tall
 from adaam._warnings import warn_caller
 from adaam.array_api import in_kind
 from adaam.engines import DaskEngine, Engine, resolve_engine
-from adaam.estimators.choosing import Chosen, DistinctRows, choose, choose_given, counted_clusters
+from adaam.estimators.choosing import Chosen, choose, choose_given
 from adaam.estimators.fitting import row_weights
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.membership import KnownRows, Voters, cluster_order, own_shares, strengths, voters
@@ -24,7 +24,7 @@ from adaam.estimators.spread_clustering import HOST, SpreadRows, known_rows, spr
 from adaam.estimators.stored_rows import is_large, rows_at_hand
 from adaam.partition import ClusterLayer, layered, tree_of
 from adaam.rows import as_rows, checked_blocks
-from adaam.selection import HEADS, Task
+from adaam.selection import HEADS, DistinctRows, Task, counted_clusters
 
 # Other starts whose clusters agree by less with the one that was kept say that the rows do not tell.
 SAME_CLUSTERS = 0.6
@@ -36,8 +36,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
 
     A family of linear metrics is tried: the rows as they are, under one or two preparations, and AdaAM maps of several
     widths. Each is partitioned along its neighbour graph, and scored by modularity. The simplest that nothing clearly
-    beats is taken, and `selection_` says why. Where a learned metric is taken, the clusters found in it are sharpened in
-    their own discriminant map, which has one column less than there are clusters.
+    beats is taken, and `selection_` says why. Where a learned metric is taken, the clusters found in it are sharpened
+    in their own discriminant map, which has one column less than there are clusters.
 
     Parameters
     ----------
@@ -112,12 +112,12 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
     -----
     A fit sees a multiset, as `AdaAM` does: equal rows are merged and counted, and the order of rows does not matter.
     Above 10,000 distinct rows the family is tried on that many, drawn at random, and the chosen metric and head are
-    applied to all rows. Where `adaam.plan` finds all pairs too many, the metric is learned from row blocks, as by `AdaAM`,
-    a graph head partitions 20,000 rows (100,000 on a GPU), drawn at random, and the others take the cluster of their
-    nearest ones, as new rows do: the cost grows with the number of rows alone.
+    applied to all rows. Where `adaam.plan` finds all pairs too many, the metric is learned from row blocks, as by
+    `AdaAM`, a graph head partitions 20,000 rows (100,000 on a GPU), drawn at random, and the others take the cluster
+    of their nearest ones, as new rows do: the cost grows with the number of rows alone.
 
-    The cost of a partition does not grow with the number of clusters. `random_state` decides which starts are tried, and
-    not which metric is chosen. A `ConvergenceWarning` is given where starts disagree on the clusters.
+    The cost of a partition does not grow with the number of clusters. `random_state` decides which starts are tried,
+    and not which metric is chosen. A `ConvergenceWarning` is given where starts disagree on the clusters.
 
     For Dask arrays and sources that do not fit in memory, memberships and outlier scores are those of new rows:
     `memberships_` and the others are None, and `membership_vectors` and `outlier_scores` are asked block by block.
@@ -299,21 +299,6 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         parts = [self._predicted(Z, chosen, engine) for Z in self._mapped(X, engine)]
         return cast(IntVector, engine.like(np.concatenate(parts), X))
 
-    def predict_proba(self, X: Any) -> FloatMatrix:
-        """Return how surely each row belongs to each cluster, as a dense array; `membership_vectors` is sparse.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
-            Rows.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_clusters_)
-            Shares of the ten nearest training rows; rows sum to 1.
-        """
-        return np.asarray(self.membership_vectors(X).toarray())
-
     def membership_vectors(self, X: Any, layer: int | None = None) -> csr_array:
         """Return how surely each row belongs to the clusters around it.
 
@@ -463,7 +448,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, LinearMetric):
         """Refuse a model file whose clusters a present clusterer cannot tell."""
         if not hasattr(self, "cluster_layers_"):
             raise ValueError(
-                "this AdaAMClustering was saved by an older version, which kept other parts of its clusters; fit it again"
+                "this AdaAMClustering was saved by an older version, which kept other parts of its clusters; "
+                "fit it again"
             )
 
     def _engine(self) -> Engine:

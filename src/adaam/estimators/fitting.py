@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from adaam._checks import check_counts, check_kind, check_number, check_weights, check_whole, check_word
+from adaam._checks import check_kind, check_number, check_weights, check_whole, check_word, row_counts
 from adaam._typing import Column, Tall
 from adaam.engines import Engine, Graph
 from adaam.estimators.linear_metric import LinearMetric
@@ -13,6 +13,9 @@ from adaam.linalg import row_signs
 from adaam.prepare import PREPARATIONS, LinearMap, Preparation, fit_preparation
 from adaam.projection import Projection
 from adaam.sample import Sample
+
+# Entries of a map whose squares float32 can hold.
+LARGEST_FLOAT32 = 1e18
 
 
 def resolve_preparation(preparation: Any) -> Preparation:
@@ -37,14 +40,12 @@ def resolve_preparation(preparation: Any) -> Preparation:
 
 
 def row_weights(sample_weight: Any, n_rows: int, engine: Engine) -> Column:
-    """One non-negative weight a row, where the engine works; None means 1 each."""
+    """How many equal rows each row counts as, where the engine works, as `row_counts` reads weights; None means 1."""
     if sample_weight is None:
         return 1.0
     if not engine.accepts(sample_weight):
         return engine.column(check_weights(sample_weight, n_rows))
-    weights = engine.column(sample_weight)
-    check_counts(weights, n_rows)
-    return weights
+    return row_counts(engine.column(sample_weight), n_rows)
 
 
 def prepared_sample(
@@ -85,8 +86,20 @@ class Neighbors:
             graph = neighbor_graph(sample, n_neighbors)
             recall = sampled_recall(sample, graph, n_neighbors)
             self.recall = recall if self.recall is None else min(recall, self.recall)
-        warn_if_disconnected(graph)
+        warn_if_disconnected(graph, "" if self._given is not None else _remark_on_weights(sample, n_neighbors))
         return graph
+
+
+def _remark_on_weights(sample: Sample, n_neighbors: int) -> str:
+    """Say so where every row counts as so many equal rows that it has no other neighbours."""
+    weights = sample.engine_weights
+    least = weights if isinstance(weights, float) else float(weights.min())
+    if least <= n_neighbors:
+        return ""
+    return (
+        f" Each row counts as {least:g} equal rows or more, which leave no place for others among its "
+        f"{n_neighbors} neighbours. Where sample_weight is meant to be relative, divide it by its mean."
+    )
 
 
 def neighbor_source(sample: Sample, given: Any) -> Neighbors:
@@ -123,7 +136,7 @@ def check_components(n_components: Any, default: int, rank: int) -> int:
 
 def store(model: LinearMetric, prepared: LinearMap, projection: Projection, sample: Sample, X: Tall) -> None:
     """Fold projection and preparation into one map with fixed signs, kept in the precision of X."""
-    store_map(model, prepared, projection, sample.gram() / sample.size, X.dtype)
+    store_map(model, prepared, projection, sample.moments(), X.dtype)
     model.engine_ = sample.engine.name
 
 
@@ -132,11 +145,14 @@ def store_map(model: LinearMetric, prepared: LinearMap, projection: Projection, 
     signs = row_signs(prepared.then(projection.components).components)[:, None]
 
     def folded(coefficients: Any) -> Any:
-        return (prepared.then(coefficients).components * signs).astype(dtype)
+        return prepared.then(coefficients).components * signs
 
-    model.components_ = folded(projection.components)
+    components = folded(projection.components)
     # Covariances are with the features as they are: twice the units that the folded components were divided by.
-    model.covariance_ = folded(projection.components @ moments) * np.square(prepared.column_units).astype(dtype)
+    covariance = folded(projection.components @ moments) * np.square(prepared.column_units)
+    if not max(np.abs(components).max(), np.abs(covariance).max()) <= LARGEST_FLOAT32:
+        dtype = np.float64  # units of columns so small or large that float32 has no room for what is made of them
+    model.components_, model.covariance_ = components.astype(dtype), covariance.astype(dtype)
     model.mean_ = prepared.mean.astype(dtype)
     model.eigenvalues_ = projection.eigenvalues
     model.n_components_ = len(projection.components)

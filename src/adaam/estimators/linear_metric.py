@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from adaam._checks import check_lengths, check_magnitude, largest_magnitude, widened
 from adaam._typing import FloatMatrix, FloatVector, Tall
 from adaam.array_api import in_kind, on_host
 from adaam.engines import Engine, resolve_engine
@@ -180,21 +181,35 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             named = getattr(rows, "named", None)
             validate_data(self, rows if named is None else named, reset=reset, skip_check_array=True)
             return rows
-        return validate_data(
-            self,
-            on_host(X),
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=at_least,
+        rows = widened(
+            validate_data(
+                self,
+                on_host(X),
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_min_samples=at_least,
+            )
         )
+        if not reset:
+            self._check_magnitude(rows)
+        return rows
+
+    def _check_magnitude(self, rows: Tall) -> None:
+        """Refuse new rows whose distances would overflow; or their lengths, where they are to be scaled."""
+        largest = largest_magnitude(rows)
+        if self.preparation_.row_scaling == "none":
+            check_magnitude("X", largest, rows.dtype, learning=False)
+        else:
+            check_lengths("X", largest * float(np.sqrt(rows.shape[1])))
 
     def _nameless(self, rows: Any) -> Tall:
         """Check rows that cannot have names, as those of pairs, so that none are missed."""
         engine = self._engine()
         if engine.accepts(rows):
             return engine.check_rows(rows, 1)
-        checked: Tall = check_array(on_host(rows), dtype=[np.float64, np.float32])
+        checked: Tall = widened(check_array(on_host(rows), dtype=[np.float64, np.float32]))
+        self._check_magnitude(checked)
         return checked
 
     def _check_form(self, X: Any) -> None:

@@ -108,7 +108,8 @@ class LPP(CallbackSupportMixin, LinearMetric):
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
-            A row of weight w counts as w equal rows; 0 leaves it out.
+            A row of weight w counts as w equal rows; 0 leaves it out. Weights that sum to less than the number of rows
+            of positive weight, as those that sum to 1, are relative: they are scaled to a mean of 1 over these rows.
         neighbors : tuple, sparse matrix or fitted neighbours object, default=None
             A neighbour graph of the rows, as in `AdaAM.fit`.
         affinity : sparse matrix or affinity value, default=None
@@ -142,7 +143,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
                 source = neighbor_source(sample, neighbors)
                 value = given or learner.learn(sample, source)
             with phase("projection"):
-                projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling)
+                projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling, moments=sample.moments)
 
             store(self, prepared, projection, sample, X)
             self.preparation_, self.knn_recall_ = preparation, source.recall

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from adaam._checks import check_number, check_whole, check_word
+from adaam._checks import check_magnitude, check_number, check_whole, check_word, largest_magnitude, widened
 from adaam._typing import FloatMatrix, IntVector, Tall
 from adaam.affinity.landmarks import (
     kmeans_landmarks,
@@ -157,14 +157,18 @@ class LSC(ClusterMixin, BaseEstimator):
         return check_number("bandwidth", self.bandwidth, above=0.0)
 
     def _rows(self, X: Any, *, reset: bool) -> Tall:
-        return validate_data(
-            self,
-            on_host(X),
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=2 if reset else 1,
+        rows: Tall = widened(
+            validate_data(
+                self,
+                on_host(X),
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_min_samples=2 if reset else 1,
+            )
         )
+        check_magnitude("X", largest_magnitude(rows), rows.dtype, learning=reset)
+        return rows
 
     def __sklearn_tags__(self) -> Any:
         """Sparse rows are welcome."""

@@ -61,7 +61,8 @@ class PreparedMetric(LinearMetric):
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
-            A row of weight w counts as w equal rows; 0 leaves it out.
+            A row of weight w counts as w equal rows; 0 leaves it out. Weights that sum to less than the number of rows
+            of positive weight, as those that sum to 1, are relative: they are scaled to a mean of 1 over these rows.
 
         Returns
         -------

@@ -9,9 +9,9 @@ import numpy as np
 from adaam._typing import Column, FloatMatrix, IntVector, Tall
 from adaam.engines import CPUEngine, DaskEngine
 from adaam.engines.columns import spread
-from adaam.estimators.choosing import SEARCH_ROWS, Chosen, DistinctRows, finished_in
+from adaam.estimators.choosing import Chosen, finished_in
 from adaam.estimators.membership import KnownRows, voters
-from adaam.selection import Task
+from adaam.selection import SEARCH_ROWS, DistinctRows, Task
 
 HOST = CPUEngine()
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from adaam._checks import check_lengths, check_magnitude, largest_magnitude
 from adaam._typing import FloatVector
 from adaam._warnings import warn_caller
 from adaam.engines import Engine
@@ -38,7 +39,7 @@ def stream_preparation(
         )
     total, n_rows, n_zero = 0.0, 0, 0
     mean, scatter = np.zeros(d), np.zeros((d, d))
-    eps = 0.0
+    eps, largest = 0.0, 0.0
     for start, block in checked_blocks(source):
         rows = engine.asarray(block)
         held = np.ones(len(block)) if weights is None else weights[start : start + len(block)]
@@ -47,6 +48,11 @@ def stream_preparation(
         if added == 0.0:
             continue
         scale = row_scale(rows, settings.row_scaling, engine)
+        largest = max(largest, largest_magnitude(block))
+        if settings.row_scaling == "unit":
+            check_lengths(source.label, largest * float(np.sqrt(d)))
+        else:
+            check_magnitude(source.label, largest, block.dtype, learning=False)
         if settings.row_scaling == "unit":
             # Zero rows are left as they are, at a scale of 1, which few others have.
             unscaled = np.flatnonzero((spread(engine.to_host(scale), len(block)) == 1.0) & (held > 0))
@@ -64,8 +70,10 @@ def stream_preparation(
             f"{n_zero} row(s) of {source.label} are all zero and cannot be scaled to unit length; they stay zero.",
             ZeroRowWarning,
         )
+    if settings.row_scaling == "none":
+        check_magnitude(source.label, largest, np.float32 if source.dtype == np.float32 else np.float64, learning=True)
     units = np.ones(d)
     if settings.column_scaling == "standard":
-        units = column_units(above_rounding(np.diag(scatter) / total, mean, eps))
+        units = column_units(above_rounding(np.diag(scatter) / total, mean, eps), mean)
     pairs = kept_pairs(range_eigenpairs(scatter / np.outer(units, units), n_rows, engine.eigh), settings.keep)
     return principal_map(pairs, mean / units, total, (n_rows, d), eps, settings).in_units(units)

@@ -19,7 +19,7 @@ from adaam.large.job import Job
 from adaam.large.links import Links, Pruning, final_links, first_links
 from adaam.large.spread import SpreadBlocks
 from adaam.large.stability import Stability, stability
-from adaam.linalg import left_vector_map, smallest_eigenpairs, unit_columns, whitened_eigenpairs, whitening
+from adaam.linalg import degree_eigenpairs, left_vector_map, unit_columns, whitened_eigenpairs, whitening
 from adaam.progress import Teller
 from adaam.projection import Projection
 from adaam.sample import Sample
@@ -157,8 +157,8 @@ class PooledFit:
         """LPP on final affinity and heat-kernel degrees."""
         eigh, n = self.rows.engine.eigh, self.counted.n_distinct
         degrees = known.first.degrees + final.degrees
-        # Eigenvalues of the degree term alone are 1.
-        pairs = smallest_eigenpairs(final.laplacian, degrees, n_components, n, scale=1.0, eigh=eigh)
+        mean_degree = (known.first.total_degree + final.total_degree) / self.counted.sizes[list(known.blocks)].sum()
+        pairs = degree_eigenpairs(final.laplacian, degrees, n_components, n, lambda: mean_degree * known.gram, eigh)
         return Projection(np.ascontiguousarray(unit_columns(pairs.vectors).T), pairs.values)
 
     def _pruning(self, stage: int, blocks: range, onto: FloatMatrix) -> Pruning:

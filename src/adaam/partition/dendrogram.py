@@ -1,15 +1,20 @@
 """A dendrogram of communities: which two merge at which resolution."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import pairwise_distances_argmin
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.links import Links
 
 _Merges: TypeAlias = tuple[IntVector, IntVector, FloatVector, FloatVector]  # two leaves, factor, expected links
+
+Places: TypeAlias = tuple[FloatMatrix, FloatVector]  # mean row and number of rows of each node
 
 # Parts of a graph that no link joins, beyond so many of the largest, first join the nearest of these.
 MOST_PARTS = 2048
@@ -40,25 +45,16 @@ class Dendrogram:
 
     def cut(self, n_clusters: int) -> IntVector:
         """Cluster of each leaf when `n_clusters` are left, numbered by their lowest leaf."""
-        owner = np.arange(self.n_leaves)
-
-        def root(leaf: int) -> int:
-            while owner[leaf] != leaf:
-                owner[leaf] = owner[owner[leaf]]
-                leaf = int(owner[leaf])
-            return leaf
-
-        for a, b in self.merges[: max(0, self.n_leaves - n_clusters)].tolist():
-            a, b = sorted((root(a), root(b)))
-            owner[b] = a
-        return np.unique([root(leaf) for leaf in range(self.n_leaves)], return_inverse=True)[1]
+        first = self.merges[: max(0, self.n_leaves - n_clusters)]
+        joined = csr_array((np.ones(len(first)), (first[:, 0], first[:, 1])), shape=(self.n_leaves, self.n_leaves))
+        return np.asarray(connected_components(joined, directed=False)[1], dtype=np.intp)
 
     def number_at(self, resolution: float) -> int:
         """Number of clusters of highest modularity at a resolution."""
         return self.n_leaves - int(np.count_nonzero(self.resolutions > resolution))
 
 
-def dendrogram(links: Links, centers: FloatMatrix, weights: FloatVector, within: IntVector | None = None) -> Dendrogram:
+def dendrogram(links: Links, places: Callable[[], Places], within: IntVector | None = None) -> Dendrogram:
     """Merge the two nodes whose links exceed chance by the largest factor, until one is left.
 
     That factor, links between the two times all links over the product of their degrees, is the resolution at which
@@ -71,10 +67,8 @@ def dendrogram(links: Links, centers: FloatMatrix, weights: FloatVector, within:
     ----------
     links : Links of m nodes
         Links between communities, with what is inside each as its loop.
-    centers : array of shape (m, k)
-        Mean row of each node.
-    weights : array of shape (m,)
-        Rows in each node, copies counted.
+    places : callable
+        Gives the mean row of each node and how many rows it has, copies counted; asked for where parts are not linked.
     within : array of shape (m,), default=None
         Clusters that must be whole before any two of them merge.
     """
@@ -116,7 +110,7 @@ def dendrogram(links: Links, centers: FloatMatrix, weights: FloatVector, within:
         if inside is not None:
             inside = inside[links.asarray(kept)]
         links = links.contracted(links.asarray(labels), len(kept))
-    return _in_order(found, links, owner, leaves, centers, weights, within, total)
+    return _in_order(found, links, owner, leaves, places, within, total)
 
 
 def _whole(labels: IntVector, leaves: IntVector, masses: FloatVector) -> _Merges:
@@ -138,8 +132,7 @@ def _in_order(
     links: Links,
     owner: IntVector,
     leaves: IntVector,
-    centers: FloatMatrix,
-    weights: FloatVector,
+    places: Callable[[], Places],
     within: IntVector | None,
     total: float,
 ) -> Dendrogram:
@@ -149,7 +142,7 @@ def _in_order(
     inner = np.zeros(len(a), dtype=bool) if within is None else within[a] == within[b]
     order = np.lexsort((np.arange(len(a)), -factors, ~inner))
     masses = links.to_host(links.degrees) / total
-    parts = _merged_parts(owner, leaves, masses, centers, weights)
+    parts = _merged_parts(owner, leaves, masses, places)
     gains = 2.0 * np.concatenate([expected[order] * (factors[order] - 1.0), -parts.expected])
     merges = np.concatenate([np.column_stack([a, b])[order], parts.merges])
     resolutions = np.concatenate([factors[order], np.zeros(len(parts.merges))])
@@ -164,15 +157,14 @@ class _Parts:
     expected: FloatVector
 
 
-def _merged_parts(
-    owner: IntVector, leaves: IntVector, masses: FloatVector, centers: FloatMatrix, weights: FloatVector
-) -> _Parts:
+def _merged_parts(owner: IntVector, leaves: IntVector, masses: FloatVector, places: Callable[[], Places]) -> _Parts:
     """Join parts of the graph that no link joins: each time the one of fewest rows, and the one of nearest centre."""
     n_parts = len(leaves)
     merges = np.empty((max(0, n_parts - 1), 2), dtype=np.intp)
     expected = np.empty(max(0, n_parts - 1))
     if n_parts <= 1:
         return _Parts(merges, expected)
+    centers, weights = places()
     sizes = np.bincount(owner, weights, minlength=n_parts)
     sums = np.zeros((n_parts, centers.shape[1]))
     np.add.at(sums, owner, centers * weights[:, None])

@@ -1,6 +1,7 @@
 """Layers: coarser and finer partitions around a given one, each nested in the next coarser."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -75,10 +76,12 @@ def layered(view: View, communities: IntVector, labels: IntVector) -> Layers:
     of_leaf = np.empty(m, dtype=np.intp)
     of_leaf[leaves] = labels
     links = view.links.contracted(view.links.asarray(leaves), m)
-    tree = dendrogram(links, *cluster_means(view, leaves, m), within=of_leaf)
+    tree = dendrogram(links, lambda: cluster_means(view, leaves, m), within=of_leaf)
     numbers = _persistent_numbers(tree, n_clusters)
     sizes = np.bincount(leaves, view.weights, minlength=m)
-    looked_at = splits(view, Merging(view.links.asarray(leaves), tree), numbers[-1] - 1 if numbers[-1] > 1 else 0)
+    looked_at = splits(
+        view, Merging(view.links.asarray(leaves), links.host(), tree), numbers[-1] - 1 if numbers[-1] > 1 else 0
+    )
     ratios = np.array([split.ratio for split in looked_at])
     layers = []
     for number in numbers:
@@ -138,7 +141,7 @@ def _firmness(tree: Dendrogram, clusters: IntVector, n_clusters: int, ratios: Fl
 def tree_of(layers: tuple[ClusterLayer, ...]) -> dict[tuple[int, int], list[tuple[int, int]]]:
     """Children of each (layer, cluster) in the next finer layer."""
     tree: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for i, (coarse, fine) in enumerate(zip(layers, layers[1:], strict=False)):
+    for i, (coarse, fine) in enumerate(pairwise(layers)):
         parents = np.empty(fine.n_clusters, dtype=np.intp)
         parents[fine.leaves] = coarse.leaves
         for cluster in range(coarse.n_clusters):

@@ -1,4 +1,4 @@
-"""How far two clusters are apart, measured by what a cut through one homogeneous cloud would leave between its halves."""
+"""How far two clusters are apart, measured by what a cut through one homogeneous cloud leaves between its halves."""
 
 from dataclasses import dataclass
 
@@ -59,6 +59,8 @@ class Split:
 def splits(view: View, merging: Merging, n_merges: int) -> list[Split]:
     """Look at the last `n_merges` merges of a dendrogram, the last first."""
     tree = merging.tree
+    if n_merges < 1:
+        return []
     communities = np.asarray(view.links.to_host(merging.communities))
     degrees = np.asarray(view.links.to_host(view.links.degrees))
     total = max(float(degrees.sum()), np.finfo(float).tiny)
@@ -103,7 +105,7 @@ def _n_neighbors(view: View) -> int:
 
 
 def _inverse_dimensions(view: View) -> FloatVector:
-    """Mean of log(r_k / r_j) over the neighbours of each row: one over its intrinsic dimension (Levina, Bickel 2005)."""
+    """Mean of log(r_k / r_j) over the neighbours of each row: one over its intrinsic dimension (Levina, Bickel)."""
     graph = view.graph.host()
     rows = graph.rows()
     farthest = graph.farthest()[rows]

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam.engines import Engine, Graph
-from adaam.engines.links import Links
+from adaam.engines.links import HostLinks, Links
 from adaam.partition.communities import Draws, local_communities, refined
 from adaam.partition.dendrogram import Dendrogram, dendrogram
 from adaam.partition.modularity import modularity
@@ -73,6 +73,7 @@ class Merging:
     """Small communities of rows and their dendrogram."""
 
     communities: Any  # (n,), where the links are
+    between: HostLinks  # links between communities, on the host, since there are few
     tree: Dendrogram
 
     def labels(self, links: Links, n_clusters: int) -> Any:
@@ -95,8 +96,9 @@ def merging(view: View, n_clusters: int, draws: Draws) -> Merging:
         communities, m = local_communities(links, resolution, draws)
     if m < n_clusters:
         communities, m = links.asarray(draws.singletons(links.n_nodes)), links.n_nodes
-    centers, sizes = cluster_means(view, links.to_host(communities), m)
-    return Merging(communities, dendrogram(links.contracted(communities, m), centers, sizes))
+    between = links.contracted(communities, m)
+    tree = dendrogram(between, lambda: cluster_means(view, links.to_host(communities), m))
+    return Merging(communities, between.host(), tree)
 
 
 def cluster_means(view: View, labels: IntVector, n_labels: int) -> tuple[FloatMatrix, FloatVector]:
@@ -124,27 +126,31 @@ def partition(view: View, n_clusters: int, seed: int) -> Partition:
     """
     links, draws = view.links, view.draws(seed)
     found = merging(view, n_clusters, draws)
-    leaves = _exchanged(links, found, n_clusters, seed)
+    leaves = _exchanged(found, n_clusters, seed)
     labels = refined(links, links.asarray(leaves)[found.communities], n_clusters, draws)
     return Partition(labels, modularity(links, labels), found)
 
 
-def _exchanged(links: Links, merging: Merging, n_clusters: int, seed: int) -> IntVector:
+def _exchanged(merging: Merging, n_clusters: int, seed: int) -> IntVector:
     """Cluster of each leaf of the dendrogram, after clusters exchanged smaller and smaller parts of it."""
-    tree, draws = merging.tree, Draws(np.random.default_rng(seed))
-    between = links.contracted(merging.communities, tree.n_leaves)
-    degrees = np.asarray(links.to_host(between.degrees))
+    tree, between, draws = merging.tree, merging.between, Draws(np.random.default_rng(seed))
     clusters = tree.cut(n_clusters)
     n_parts = PART_RATIO * n_clusters
     while n_clusters > 1:
         parts = tree.cut(min(tree.n_leaves, int(n_parts)))
         m = int(parts.max()) + 1
-        # A part that has been taken apart before goes to the cluster that has most of it.
-        held = np.asarray(csr_array((degrees, (parts, clusters)), shape=(m, n_clusters)).argmax(axis=1)).ravel()
+        held = _majority(parts, clusters, between.degrees, n_clusters)
         if len(np.unique(held)) == n_clusters:
-            coarse = between.contracted(links.asarray(parts), m)
-            clusters = np.asarray(links.to_host(refined(coarse, links.asarray(held), n_clusters, draws)))[parts]
+            clusters = refined(between.contracted(parts, m), held, n_clusters, draws)[parts]
         if m == tree.n_leaves:
             break
         n_parts *= PART_RATIO
     return clusters
+
+
+def _majority(parts: IntVector, clusters: IntVector, degrees: FloatVector, n_clusters: int) -> IntVector:
+    """Cluster that has most of each part, by degree: parts may have been taken apart before."""
+    pairs, place = np.unique(parts * n_clusters + clusters, return_inverse=True)
+    order = np.lexsort((-np.bincount(place, degrees), pairs // n_clusters))
+    first = np.unique(pairs[order] // n_clusters, return_index=True)[1]
+    return np.asarray(pairs[order][first] % n_clusters)

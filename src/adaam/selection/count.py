@@ -14,14 +14,14 @@ from adaam.selection.family import Prepared, learned_maps
 # Two parts of a cluster are separate where fewer links join them than this share of what joins the halves of a
 # homogeneous cloud. The halves of Gaussian, uniform and heavy-tailed clouds of 2 to 100 dimensions have 0.48 and more.
 SEPARATE = 0.4
-# Pieces that a cloud is cut into have fewer links, since each borders on several others (0.23 and more in those clouds).
+# Pieces that a cloud is cut into have fewer links, since each borders on several others: 0.23 and more in those clouds.
 CLEARLY_SEPARATE = SEPARATE / 2
 # Modularity already keeps parts together below its own resolution; to take them apart needs all the more.
 BEYOND_MODULARITY = SEPARATE / 4
 # Fewer rows, copies counted, than have ten neighbours of their own are no cluster.
 SMALLEST = 11
 N_STARTS = 4
-# What the range is over: thresholds, in parts of the ones above, and resolutions of modularity; the estimate's own first.
+# What the range is over: thresholds, in parts of the ones above, and resolutions; those of the estimate first.
 SETTINGS = ((1.0, 1.0), (0.7, 0.5), (1.4, 2.0))
 # Columns for each cluster of the map that is learned for a number, and how often number and map find each other anew.
 WIDTH = 2
@@ -84,8 +84,8 @@ def count_clusters(prepared: Sequence[Prepared]) -> ClusterCount:
     resolution of modularity, which misses small clusters among very many, parts must be all the more separate.
 
     The graph of the rows as they are may mislead; but a metric is learned for a number of clusters. So the two are
-    found in turn: a metric for the number that modularity makes, that number in the metric, until it repeats, as long as
-    the learned metric is clearly better. The number that its own metric finds again most nearly is taken.
+    found in turn: a metric for the number that modularity makes, that number in the metric, until it repeats, as long
+    as the learned metric is clearly better. The number that its own metric finds again most nearly is taken.
     """
     plain = [(p, _counted(p.view())) for p in prepared]
     source, best = max(plain, key=lambda found: float(found[1].merging.tree.modularities.max()))

@@ -6,13 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Tall
+from adaam._typing import Column, FloatMatrix, IntVector, Tall
 from adaam.affinity import AdaptiveAffinity, adaptive_affinity
 from adaam.engines import Engine
-from adaam.engines.columns import at, spread
+from adaam.engines.columns import at
 from adaam.graph import neighbor_graph
 from adaam.partition import View
-from adaam.prepare import PREPARATIONS, LinearMap, ZeroRowWarning, column_variances, fit_preparation
+from adaam.prepare import (
+    PREPARATIONS,
+    LinearMap,
+    TruncatedSpectrumWarning,
+    ZeroRowWarning,
+    column_variances,
+    fit_preparation,
+)
 from adaam.projection import discriminant, lpp
 from adaam.sample import Sample
 
@@ -22,7 +29,7 @@ WIDTHS = (1, 2, 4, 8)
 FEWEST_COLUMNS = 8
 COMMON_UNITS = ("unit", "linear")
 UNLIKE_UNITS = ("standard",)
-# Rows that maps are learned from in the search; they are judged on more, so that what a map has made up for its own rows
+# Rows that maps are learned from in the search; they are judged on more, so that what a map makes up for its own rows
 # counts less. So many for each cluster are enough.
 LEARNING_ROWS = 4096
 LEARNING_ROWS_PER_CLUSTER = 40
@@ -98,6 +105,7 @@ def prepared_rows(
             with warnings.catch_warnings():
                 # A candidate is not the caller's choice; rows without a direction speak against it in its score.
                 warnings.simplefilter("ignore", ZeroRowWarning)
+                warnings.simplefilter("ignore", TruncatedSpectrumWarning)
                 prepared = fit_preparation(X, weights, PREPARATIONS[name], engine)
         except ValueError:
             if name == wanted[-1] and not found:
@@ -158,8 +166,3 @@ def random_rows(ranks: IntVector, n_rows: int, seed: int) -> IntVector:
     taken = np.zeros(len(ranks), dtype=bool)
     taken[np.random.default_rng(seed).choice(len(ranks), n_rows, replace=False)] = True
     return np.flatnonzero(taken[ranks])
-
-
-def host_weights(weights: Column, n_rows: int, engine: Engine) -> FloatVector:
-    """Weights of rows as a vector on the host."""
-    return np.array(spread(engine.to_host(weights), n_rows))

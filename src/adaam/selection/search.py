@@ -189,8 +189,8 @@ def _climb(outcomes: list[Outcome], n_clusters: int) -> tuple[Outcome, list[str]
     outcomes = [_separated(outcome, n_clusters) if outcome.contender.learned else outcome for outcome in outcomes]
     chosen = max((o for o in outcomes if o.separation is not None), key=lambda outcome: outcome.separation or 0.0)
     steps.append(
-        f"Of the learned metrics, {chosen.title} separates its clusters best: modularity {chosen.separation:.3f} in the "
-        "discriminant map of its partition."
+        f"Of the learned metrics, {chosen.title} separates its clusters best: modularity {chosen.separation:.3f} in "
+        "the discriminant map of its partition."
     )
     return chosen, steps, outcomes
 

@@ -42,8 +42,9 @@ class DaskEngine:
 
     Parameters
     ----------
-    client : distributed.Client, default=None
-        The client to work with; None means the current one.
+    client : distributed.Client or str, default=None
+        The client to work with, or the address of a scheduler, as "tcp://127.0.0.1:8786", to which one connection is
+        kept; None means the current client.
     block_rows : int, default=None
         Rows of a block. None means two blocks for each thread of the workers, more where blocks would be large, and
         at most 96. Results agree to rounding.
@@ -366,6 +367,7 @@ class DaskEngine:
         return self
 
     def __reduce__(self) -> Any:
-        """Leave the client behind: elsewhere the current one is used."""
-        given = (None, self.block_rows, self.task_bytes, self.in_flight, self.starts, self.patience, self.progress)
+        """Leave the client behind, but not an address: elsewhere the current one is used."""
+        client = self.client if isinstance(self.client, str) else None
+        given = (client, self.block_rows, self.task_bytes, self.in_flight, self.starts, self.patience, self.progress)
         return DaskEngine, (*given, self.kernels)

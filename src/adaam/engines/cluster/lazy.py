@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from adaam._checks import check_magnitude, largest_magnitude
 from adaam._typing import Column, FloatMatrix
 from adaam.engines.cluster.rows import HOST, block_nearest, block_project
 from adaam.engines.cluster.workers import as_dask_array, mapped_array
@@ -87,6 +88,8 @@ def _norms(block: Any) -> Any:
 
 
 def _project(block: Any, scale: Any, mean: Any, components: FloatMatrix) -> FloatMatrix:
-    return block_project(
-        finite(np.asarray(block)), scale if isinstance(scale, float) else scale[:, 0], mean, components
-    )
+    rows = finite(np.asarray(block))
+    if not isinstance(scale, float):
+        return block_project(rows, scale[:, 0], mean, components)
+    check_magnitude("X", largest_magnitude(rows), rows.dtype, learning=False)
+    return block_project(rows, scale, mean, components)

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from inspect import signature
 from threading import Lock
@@ -23,6 +24,7 @@ TURNS = 3  # with those that are done and wait for a slower one before them, in 
 TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
 TASK_SHARE = 10  # of a worker's memory that those rows may take
 CHECK_SECONDS = 5.0  # between two looks at whether there are workers at all
+CLIENTS: dict[str, Any] = {}  # of schedulers that were given by their address: one connection each
 
 
 class ClusterError(RuntimeError):
@@ -260,8 +262,37 @@ def connected(
                 'engine="dask" uses your Dask client, and there is none. Start one first: from distributed import '
                 "Client; client = Client() for workers on this machine, or Client(address) for a cluster."
             ) from error
+    elif isinstance(client, str):
+        client = _client_at(client)
+    elif not hasattr(client, "scheduler_info"):
+        raise TypeError(
+            f"client={client!r} is a {type(client).__name__}; pass a distributed.Client, the address of a scheduler "
+            "such as 'tcp://127.0.0.1:8786', or None for the current client."
+        )
     workers = Workers(client, 0, patience, progress)
     return Workers(client, in_flight or TURNS * workers.n_threads() + 2, patience, progress, task_bytes, workers._told)
+
+
+def _client_at(address: str) -> Any:
+    """Client of the scheduler at an address: the current one where it is that scheduler's, else one kept for later."""
+    from distributed import Client, get_client
+
+    try:
+        current = get_client()
+    except ValueError:
+        current = None
+    if current is not None and current.scheduler.address == address:
+        return current
+    known = CLIENTS.get(address)
+    if known is None or known.status != "running":
+        try:
+            known = CLIENTS[address] = Client(address, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ClusterError(
+                f"client={address!r}: no Dask scheduler answers at this address ({error}). Check it against "
+                "`client.scheduler.address` of a client that works, or what `dask scheduler` shows when it starts."
+            ) from error
+    return known
 
 
 def is_dask(X: Any) -> bool:
@@ -274,12 +305,38 @@ def is_dask(X: Any) -> bool:
 
 
 def as_dask_array(X: Any) -> Any:
-    """Return a Dask array or DataFrame as an array whose chunk sizes are known, all columns in one chunk."""
+    """Return a Dask array or DataFrame as an array whose chunk sizes are known, all columns in one chunk.
+
+    Chunks are compared with what the array announces of them when they are computed: Dask takes that on trust.
+    """
     if hasattr(X, "to_dask_array"):
         X = X.to_dask_array(lengths=True)
     if any(np.isnan(size) for sizes in X.chunks for size in sizes):
         X = X.compute_chunk_sizes()
+    name = f"adaam-announced-0{uuid4().hex}"
+    X = X.map_blocks(as_announced, dtype=X.dtype, meta=X._meta, chunks=X.chunks, name=name)
     return X.rechunk({1: -1}) if X.ndim == 2 else X
+
+
+def as_announced(chunk: Any, block_info: Any = None) -> Any:
+    """Return a chunk of the shape and precision that its array announces, or say what it is instead."""
+    announced = block_info[None]
+    shape, dtype = tuple(announced["chunk-shape"]), np.dtype(announced["dtype"])
+    found = chunk if hasattr(chunk, "dtype") and hasattr(chunk, "shape") else np.asarray(chunk)
+    where = f"chunk {tuple(int(place) for place in announced['chunk-location'])} of a Dask array"
+    if tuple(found.shape) != shape:
+        raise ValueError(
+            f"X or sample_weight: {where} holds {tuple(found.shape)} numbers, but {shape} were announced. Let Dask "
+            "measure its chunks first: X.compute_chunk_sizes()."
+        )
+    if found.dtype == dtype:
+        return found
+    if not np.can_cast(found.dtype, dtype, "safe"):
+        raise ValueError(
+            f"X or sample_weight: {where} holds {found.dtype}, but {dtype} was announced, which cannot hold all such "
+            f"values. Announce what the chunks hold, as dask.array.from_delayed(..., dtype={str(found.dtype)!r}) does."
+        )
+    return found.astype(dtype)
 
 
 def dask_array(parts: Sequence[Future], shapes: Sequence[tuple[int, ...]], dtype: Any) -> Any:
@@ -299,4 +356,10 @@ def mapped_array(
     chunks = (array.chunks[0],) if n_columns is None else (array.chunks[0], (n_columns,))
     drop = [1] if n_columns is None else None
     name = f"{name}-0{uuid4().hex}"
+    work = partial(_of_some_rows, work, (0,) if n_columns is None else (0, n_columns), np.dtype(dtype))
     return da.map_blocks(work, array, *beside, dtype=dtype, chunks=chunks, drop_axis=drop, meta=meta, name=name)
+
+
+def _of_some_rows(work: Callable[..., Any], shape: tuple[int, ...], dtype: Any, block: Any, *beside: Any) -> Any:
+    """Do work on a block that has rows; one that a filter has emptied gives none."""
+    return work(block, *beside) if block.shape[0] else np.empty(shape, dtype)

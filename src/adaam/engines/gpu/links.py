@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 
 from adaam._typing import IntVector
+from adaam.engines.links import HostLinks
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,11 @@ class DeviceLinks:
         """Mean over each node's linked others of one number a node; a node without links keeps its own."""
         sums = torch.bincount(self.nodes, self.weights * values[self.others], self.n_nodes)
         return torch.where(self._sums > 0, sums / torch.where(self._sums > 0, self._sums, 1.0), values)
+
+    def host(self) -> HostLinks:
+        """Bring the links to the host."""
+        n, (nodes, others, weights, loops) = self.n_nodes, map(self.to_host, (*self.entries(), self.loops))
+        return HostLinks(csr_array((weights, (nodes, others)), shape=(n, n)), loops)
 
     def asarray(self, values: Any) -> torch.Tensor:
         """Bring a host vector to the device, in its own type."""
