@@ -1,9 +1,13 @@
 """A server of files on this machine, with the faults that servers have."""
 
+import hashlib
+import json
 import threading
 import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
 
 
 class FileServer(ThreadingHTTPServer):
@@ -79,3 +83,36 @@ def running_server():
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def usps_arff():
+    """USPS in form: classes 1..10 first, then ink from -1 to 1; few different rows."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(-1000, 1001, (20, 256)) / 1000
+    ends = [",".join(f"{value:g}" for value in row) for row in values]
+    header = "@relation USPS\n@attribute int0 {1,2,3,4,5,6,7,8,9,10}\n"
+    header += "".join(f"@attribute double{j} real\n" for j in range(1, 257))
+    rows = "".join(f"{1 + i % 10},{ends[i % 20]}\n" for i in range(9298))
+    return (header + "@data\n" + rows).encode(), values
+
+
+USPS, USPS_VALUES = usps_arff()
+
+
+def offer(server, content, data_id, target, **changes):
+    """Put a data set on the server, described as OpenML describes its own."""
+    path = f"/data/v1/download/{data_id}/set.arff"
+    server.files[path] = content
+    told = {
+        "id": str(data_id),
+        "name": "set",
+        "format": "ARFF",
+        "url": server.url + path,
+        "parquet_url": f"{server.url}/datasets/dataset_{data_id}.pq",
+        "default_target_attribute": target,
+        "status": "active",
+        "md5_checksum": hashlib.md5(content).hexdigest(),
+    }
+    answer = json.dumps({"data_set_description": told | changes}).encode()
+    server.files[f"/api/v1/json/data/{data_id}"] = answer
+    return path

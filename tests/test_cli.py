@@ -10,6 +10,7 @@ import pytest
 from sklearn.datasets import load_iris, make_blobs
 
 import adaam
+from child_processes import heed_interrupts
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 
@@ -40,7 +41,7 @@ def rows(tmp_path):
 def test_every_format_gives_the_same_labels(rows, name):
     result = run("cluster", rows / name, "--clusters", 3, "--preparation", "linear", "-o", rows / "labels.csv")
     assert result.returncode == 0, result.stderr
-    labels = np.loadtxt(rows / "labels.csv", skiprows=1, dtype=int)
+    labels = np.genfromtxt(rows / "labels.csv", delimiter=",", names=True)["cluster"].astype(int)
     expected = adaam.AdaAMClustering(3, learner=adaam.AdaAM(3, preparation="linear")).fit_predict(X)
     np.testing.assert_array_equal(labels, expected)
     assert ("accuracy" in result.stderr) == (name == "rows.npz"), "only that file holds classes"
@@ -70,8 +71,9 @@ def test_results_go_to_standard_output_and_talk_to_standard_error(rows):
     mapped = run("transform", rows / "m.adaam", rows / "rows.npy")
     assert mapped.stdout.splitlines()[0] == "adaam0,adaam1,adaam2"
     assert len(mapped.stdout.splitlines()) == 91
-    labels = run("cluster", rows / "rows.npy", "--clusters", 3, "-o", "-")
-    assert labels.stdout.splitlines()[0] == "cluster"
+    labels = run("cluster", rows / "rows.npy", "--clusters", 3)
+    assert labels.stdout.splitlines()[0].startswith("row,cluster")
+    assert len(labels.stdout.splitlines()) == 91
     assert "90 rows in 3 clusters" in labels.stderr
 
 
@@ -103,6 +105,7 @@ def test_classes_from_a_file_score_the_clusters(rows):
 def damaged(folder):
     (folder / "text.csv").write_text("a,b\n1,2\n3,oops\n")
     (folder / "empty.csv").write_text("")
+    (folder / "rows.doc").write_text("1,2\n")
     (folder / "broken.npy").write_bytes(b"\x93NUMPY garbage")
     (folder / "broken.npz").write_bytes(b"PK garbage")
     (folder / "broken.parquet").write_bytes(b"PAR1 garbage")
@@ -117,16 +120,16 @@ def damaged(folder):
     ("name", "message"),
     [
         ("missing.csv", "no such file"),
-        ("rows.txt", "ending '.txt' is not known"),
-        ("text.csv", "must be a number"),
+        ("rows.doc", "ending '.doc' is not known"),
+        ("text.csv", "column 'b' is numeric, but row 2 (line 3) holds 'oops'"),
         ("empty.csv", "is empty"),
         ("broken.npy", "cannot be read as .npy"),
         ("broken.npz", "cannot be read as .npz"),
         ("broken.parquet", "cannot be read as .parquet"),
-        ("objects.npy", "cannot be read as .npy"),
+        ("objects.npy", "not a table of rows"),
         ("words.npy", "not numbers"),
         ("cube.npy", "not a table"),
-        ("nan.npy", "NaN"),
+        ("nan.npy", "nan.npy: row 0 holds nan in column 0. Rows must be finite"),
         ("two.npz", "the rows must be named X"),
     ],
 )
@@ -141,7 +144,7 @@ def test_a_bad_file_gives_one_line_and_exit_code_1(tmp_path, name, message):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["cluster"], ["cluster", "digits"], ["cluster", "digits", "--clusters", "many"], ["dance"]]
+    "arguments", [[], ["cluster"], ["fit", "digits"], ["cluster", "digits", "--clusters", "many"], ["dance"]]
 )
 def test_bad_usage_exits_with_2(arguments):
     result = run(*arguments)
@@ -166,7 +169,7 @@ def test_targets_are_refused_before_the_work(tmp_path):
 def test_transform_refuses_a_foreign_model_and_the_wrong_columns(rows):
     foreign = run("transform", rows / "rows.npz", rows / "rows.npy")
     assert foreign.returncode == 1
-    assert "not an adaam model" in foreign.stderr
+    assert "it is a zip archive, but not of a model" in foreign.stderr
     run("fit", rows / "rows.npy", "--clusters", 3, "-o", rows / "m.adaam")
     np.save(rows / "narrow.npy", X[:, :2])
     narrow = run("transform", rows / "m.adaam", rows / "narrow.npy")
@@ -202,7 +205,11 @@ def test_an_interrupt_exits_with_130_and_leaves_no_file(tmp_path):
     arguments = ["cluster", str(tmp_path / "rows.npy"), "--clusters", "10", "-o", str(tmp_path / "l.csv")]
     program = f"import sys; from adaam.cli import main; print('ready', flush=True); sys.exit(main({arguments!r}))"
     process = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"

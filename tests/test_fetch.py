@@ -20,42 +20,10 @@ from adaam.bench.openml import SOURCES, describe, fetch
 from adaam.bench.places import cache_folder, fetch_folder
 from adaam.cli import main
 from adaam.cli.datasets import Progress
-from file_server import running_server
+from child_processes import heed_interrupts
+from file_server import USPS, USPS_VALUES, offer, running_server
 
 QUICK = Network(timeout_s=5.0, waits_s=(0.0,))
-
-
-def usps_arff():
-    """USPS in form: classes 1..10 first, then ink from -1 to 1; few different rows."""
-    rng = np.random.default_rng(0)
-    values = rng.integers(-1000, 1001, (20, 256)) / 1000
-    ends = [",".join(f"{value:g}" for value in row) for row in values]
-    header = "@relation USPS\n@attribute int0 {1,2,3,4,5,6,7,8,9,10}\n"
-    header += "".join(f"@attribute double{j} real\n" for j in range(1, 257))
-    rows = "".join(f"{1 + i % 10},{ends[i % 20]}\n" for i in range(9298))
-    return (header + "@data\n" + rows).encode(), values
-
-
-USPS, USPS_VALUES = usps_arff()
-
-
-def offer(server, content, data_id, target, **changes):
-    """Put a data set on the server, described as OpenML describes its own."""
-    path = f"/data/v1/download/{data_id}/set.arff"
-    server.files[path] = content
-    told = {
-        "id": str(data_id),
-        "name": "set",
-        "format": "ARFF",
-        "url": server.url + path,
-        "parquet_url": f"{server.url}/datasets/dataset_{data_id}.pq",
-        "default_target_attribute": target,
-        "status": "active",
-        "md5_checksum": hashlib.md5(content).hexdigest(),
-    }
-    answer = json.dumps({"data_set_description": told | changes}).encode()
-    server.files[f"/api/v1/json/data/{data_id}"] = answer
-    return path
 
 
 @pytest.fixture
@@ -170,7 +138,9 @@ def test_killed_half_way_the_next_command_completes(home, server):
 def test_an_interrupt_keeps_what_has_come_and_says_so(home, server):
     server.faults[server.usps] = [{"drip": 0.01}]
     arguments = [sys.executable, "-m", "adaam", *command(home, server, "usps")]
-    running = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    running = subprocess.Popen(
+        arguments, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed_interrupts
+    )
     while not any(path.stat().st_size for path in (home / "data").glob("*.part")):
         assert running.poll() is None, running.communicate()
         time.sleep(0.01)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-OPTIONAL = ["matplotlib", "plotly", "pandas", "polars", "pyarrow"]
+OPTIONAL = ["matplotlib", "plotly", "pandas", "polars", "pyarrow", "openpyxl"]
 OPTIONAL += ["torch", "triton", "dask", "distributed", "numba", "faiss"]
 
 # scikit-learn first, in the same process: what adaam adds is the difference, in time and in modules.

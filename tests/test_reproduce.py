@@ -19,9 +19,11 @@ from adaam.bench.methods import METHODS
 from adaam.bench.plan import read_plan
 from adaam.bench.records import RecordsFile, missing, read_records
 from adaam.bench.run import run_case
-from adaam.bench.session import Progress, duration, run_tasks, uninterrupted
+from adaam.bench.session import Progress, duration, run_tasks
 from adaam.cli import main
+from adaam.interrupts import uninterrupted
 from adaam.magnitudes import magnitude_counts
+from child_processes import heed_interrupts
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning"),
@@ -113,6 +115,7 @@ def process(home, *more, out="out", **options):
         text=True,
         env=environment,
         start_new_session=True,
+        preexec_fn=heed_interrupts,
         **options,
     )
 
@@ -238,7 +241,7 @@ def test_a_torn_record_is_told_dropped_and_run_again(home, capsys, no_figures):
     assert main(["report", str(path)]) == 0
     assert "cut short were left out" in capsys.readouterr().err
     assert main(command(home)) == 0
-    assert "cut short were dropped" in capsys.readouterr().err
+    assert "cut short were set aside in records.jsonl.torn" in capsys.readouterr().err
     assert results(home) == expected
 
 
@@ -402,6 +405,7 @@ def test_work_goes_on_when_nobody_reads_its_progress(home):
 
 
 def test_an_interrupt_waits_until_a_write_is_done():
+    own = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
     done, before = [], signal.getsignal(signal.SIGINT)
 
     def write():
@@ -414,6 +418,7 @@ def test_an_interrupt_waits_until_a_write_is_done():
         write()
     assert done == [True]
     assert signal.getsignal(signal.SIGINT) is before
+    signal.signal(signal.SIGINT, own)
 
 
 @pytest.mark.parametrize(
@@ -472,3 +477,13 @@ def test_the_main_command_in_a_hurry_needs_no_data(tmp_path, monkeypatch, capsys
     assert main(["reproduce", "--quick", "--rounds", "1", "--methods", "adaam", "pca", "--out", str(tmp_path)]) == 0
     assert "AdaAM" in capsys.readouterr().out
     assert (tmp_path / "fig1b.png").exists()
+
+
+def test_what_can_be_written_is_written_when_another_output_cannot(home, capsys, no_figures):
+    assert main(command(home)) == 0
+    for name in ("table1.csv", "table2.md"):
+        (home / "out" / name).unlink()
+    (home / "out" / "table1.csv").mkdir()
+    assert main(["report", str(home / "out")]) == 1
+    assert "1 output could not be written" in capsys.readouterr().err
+    assert (home / "out" / "table2.md").is_file()

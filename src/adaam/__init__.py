@@ -20,6 +20,7 @@ from adaam.large import RowBlocks
 from adaam.planning import plan
 from adaam.prepare import Preparation, TruncatedSpectrumWarning, ZeroRowWarning
 from adaam.storage import ModelFileError, load, save
+from adaam.tables import TableEncoder
 
 __all__ = [
     "CAN",
@@ -42,6 +43,7 @@ __all__ = [
     "Preparation",
     "PreparedMetric",
     "RowBlocks",
+    "TableEncoder",
     "TruncatedSpectrumWarning",
     "ZeroRowWarning",
     "__version__",

@@ -7,20 +7,27 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 
 import adaam.affinity
 import adaam.estimators
 from adaam.engines import ClusterPlan, CPUEngine, DaskEngine, GPUEngine
 from adaam.large import RowBlocks, Stability
+from adaam.model_contents import setting_problem
 from adaam.partition import ClusterLayer
 from adaam.planning import Plan
 from adaam.prepare import Preparation
 from adaam.selection import ClusterCount, Selection, Trial
+from adaam.tables import Column, TableEncoder
 
 Arrays: TypeAlias = dict[str, Any]
 
 # Plain values that estimators hold.
-VALUES = (CPUEngine, GPUEngine, DaskEngine, ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount, ClusterLayer)
+REPORTS = (ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount, ClusterLayer, Column)
+VALUES = (CPUEngine, GPUEngine, DaskEngine, *REPORTS)
+
+# A table's columns are kept with the model that they are for: Pipeline([("table", TableEncoder()), ("model", ...)]).
+TABLES = (TableEncoder, Pipeline)
 
 FITTED = re.compile(r"[a-z][a-z0-9_]*_")
 
@@ -29,7 +36,7 @@ def known_classes() -> dict[str, type]:
     """The only classes a model file can name."""
     public = [getattr(module, name) for module in (adaam.affinity, adaam.estimators) for name in module.__all__]
     settings = [cls for cls in public if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
-    return {cls.__name__: cls for cls in [*settings, Preparation, RowBlocks, *VALUES]}
+    return {cls.__name__: cls for cls in [*settings, Preparation, RowBlocks, *TABLES, *VALUES]}
 
 
 def encoded(value: Any, arrays: Arrays, path: str) -> Any:
@@ -48,10 +55,13 @@ def encoded(value: Any, arrays: Arrays, path: str) -> Any:
     if isinstance(value, np.ndarray | tuple | list):
         kind = "tuple" if isinstance(value, tuple) else "names" if isinstance(value, np.ndarray) else "list"
         return {kind: [encoded(item, arrays, f"{path}.{i}") for i, item in enumerate(value)]}
+    if isinstance(value, dict):
+        return {"mapping": {str(key): encoded(item, arrays, f"{path}.{key}") for key, item in value.items()}}
     if isinstance(value, VALUES):
         parts = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        parts.pop("name", None)  # an engine's own
-        parts.pop("client", None)  # a connection is nothing to keep
+        if isinstance(value, CPUEngine | GPUEngine | DaskEngine):
+            parts.pop("name", None)  # its own
+            parts.pop("client", None)  # a connection is nothing to keep
         held = {key: encoded(item, arrays, f"{path}.{key}") for key, item in parts.items()}
         return {"class": type(value).__name__, "params": held, "fitted": {}}
     name = type(value).__name__
@@ -70,25 +80,33 @@ def encoded(value: Any, arrays: Arrays, path: str) -> Any:
 
 
 def decoded(data: Any, arrays: Arrays) -> Any:
-    """Turn JSON data and arrays back into the value."""
+    """Turn JSON data and arrays back into the value; arrays that were named are taken out of `arrays`."""
     if not isinstance(data, dict):
+        if isinstance(data, list):
+            raise ValueError("a list stands where a value was expected")
         return data
     if "array" in data:
-        return arrays[data["array"]]
+        return _array(data["array"], arrays)
     if "sparse" in data:
         parts = [decoded(data["sparse"][name], arrays) for name in ("data", "indices", "indptr")]
         matrix = csr_array(tuple(parts), shape=tuple(data["shape"]))
-        matrix.check_format()
+        matrix.check_format(full_check=True)
         return matrix
+    if "mapping" in data:
+        return {key: decoded(item, arrays) for key, item in data["mapping"].items()}
     for kind, make in (("tuple", tuple), ("list", list), ("names", _names)):
         if kind in data:
-            return make(decoded(item, arrays) for item in data[kind])
+            return make([decoded(item, arrays) for item in data[kind]])
     cls = known_classes().get(data["class"])
     if cls is None:
         raise ValueError(f"unknown class {data['class']!r}")
-    value = cls(**{key: decoded(item, arrays) for key, item in data["params"].items()})
+    params = {key: decoded(item, arrays) for key, item in data["params"].items()}
+    value = cls(**params)
+    problem = next((found for key, item in params.items() if (found := setting_problem(cls, key, item))), None)
+    if problem is not None:
+        raise ValueError(problem)
     for key, item in data["fitted"].items():
-        if not FITTED.fullmatch(key):
+        if not FITTED.fullmatch(key) or isinstance(value, VALUES):
             raise ValueError(f"unexpected attribute {key!r}")
         setattr(value, key, decoded(item, arrays))
     if hasattr(value, "_check_loaded"):
@@ -96,6 +114,14 @@ def decoded(data: Any, arrays: Arrays) -> Any:
     return value
 
 
-def _names(items: Any) -> Any:
+def _array(name: Any, arrays: Arrays) -> Any:
+    if name not in arrays:
+        raise ValueError(f"the array {name!r} is missing, or used twice")
+    return arrays.pop(name)
+
+
+def _names(items: list[Any]) -> Any:
     """Feature names, as scikit-learn keeps them."""
-    return np.array(list(items), dtype=object)
+    if not all(isinstance(item, str) for item in items):
+        raise ValueError("a name is no word")
+    return np.array(items, dtype=object)

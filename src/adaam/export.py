@@ -116,7 +116,8 @@ def skops_types() -> list[str]:
     >>> "adaam.estimators.adaam.AdaAM" in skops_types()
     True
     """
-    classes = [*known_classes().values(), csr_array]
+    # Pipelines are scikit-learn's, and skops knows them.
+    classes = [*(cls for cls in known_classes().values() if cls.__module__.startswith("adaam.")), csr_array]
     return sorted({f"{cls.__module__}.{cls.__qualname__}" for cls in classes})
 
 

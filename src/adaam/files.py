@@ -1,37 +1,112 @@
-"""Files that appear whole or not at all, and are written by one process at a time."""
+"""Output files that appear whole or not at all, and are written by one process at a time."""
 
+import errno
 import os
+import re
+import secrets
+import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import BinaryIO
+
+# Nobody else names files so: what a killed run left behind is told by its name, and by the lock it no longer holds.
+PART = re.compile(r"\..+\.[0-9a-f]{8}\.adaam-part", re.DOTALL)
+LONGEST_NAME = 200  # bytes of the target's name within that of its part; systems allow 255 in all
+OPEN_STREAM = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+# Errors of writing alone: a full disk, a file too large, a pipe whose reader has left.
+WRITE_ERRORS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EPIPE)
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for writing that takes the place of `path` only when everything was written.
 
-    A crash, a full disk or an interrupt half-way leaves what was at `path` before.
+    A crash, a full disk or an interrupt half-way leaves what was at `path` before. Symbolic links are followed, and a
+    file that is replaced keeps its mode and owner. What is not a regular file (a device, a pipe) is never replaced:
+    it is written to, in one go, once everything is there.
+
+    Parameters
+    ----------
+    path : path-like
+        Where to write.
+
+    Yields
+    ------
+    BinaryIO
+        A file that can be read, written and sought in.
     """
-    target = Path(path)
+    with _named_errors(path):
+        there = _status(path)
+        if there is not None and stat.S_ISDIR(there.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "Is a folder; a file is to be written", str(path))
+        if OPEN_STREAM.fullmatch(os.fspath(path)) or (there is not None and not stat.S_ISREG(there.st_mode)):
+            with tempfile.TemporaryFile() as stream:
+                yield stream
+                _copy(stream, _open_for_writing(path))
+            return
+        with _replacing(Path(os.path.realpath(path)), there) as stream:
+            yield stream
+
+
+@contextmanager
+def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]:
+    """Write beside a regular file, or one that is not there yet, and take its place at the end."""
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target} cannot be written: no such folder: {target.parent}.")
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    part = Path(name)
+    if there is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, "Is write-protected", str(target))
+    sweep(target.parent)
+    # Until it takes its place, what replaces a private file is private too; a new file is as the umask has it.
+    part, handle = _new_part(target, 0o666 if there is None else 0o600)
     try:
-        with os.fdopen(handle, "wb") as stream:
+        with os.fdopen(handle, "w+b") as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
-        # mkstemp makes private files; a result should be as readable as the user's other files.
-        umask = os.umask(0)
-        os.umask(umask)
-        part.chmod(0o666 & ~umask)
-        part.replace(target)
+            os.fsync(handle)
+            if there is not None and not _made_alike(handle, there):
+                _copy(stream, os.open(target, os.O_WRONLY | os.O_TRUNC))
+                part.unlink()
+            elif os.name != "nt":  # while it is locked, so that nobody sweeps it
+                part.replace(target)
+        if os.name == "nt":  # where open files cannot be moved
+            part.replace(target)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def sweep(folder: Path) -> None:
+    """Remove parts of files that killed runs left in a folder; those that are being written are locked, and stay."""
+    try:
+        parts = [path for path in folder.iterdir() if PART.fullmatch(path.name)]
+    except OSError:
+        return
+    for part in parts:
+        # Whoever else may have put something of this name here: it is neither waited for nor followed.
+        flags = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+        with suppress(OSError):
+            handle = os.open(part, flags)
+            try:
+                if stat.S_ISREG(os.fstat(handle).st_mode) and lock(handle):
+                    part.unlink()
+            finally:
+                os.close(handle)
+
+
+def spreadsheet_text(text: str) -> str:
+    """Return a word that a spreadsheet shows as it is; one that begins like a formula gets an apostrophe before it.
+
+    Examples
+    --------
+    >>> spreadsheet_text("=1+1"), spreadsheet_text("petal length")
+    ("'=1+1", 'petal length')
+    """
+    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
 def lock(handle: int) -> bool:
@@ -45,3 +120,98 @@ def lock(handle: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def own_lock_path(name: str) -> Path | None:
+    """Return a place for a lock that no other user can hold: in a folder on this machine, ours, and closed to others.
+
+    None where there is no such folder.
+    """
+    if not hasattr(os, "getuid"):
+        return None
+    folder = Path(tempfile.gettempdir()) / f"adaam-{os.getuid()}"
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+    except OSError:
+        return None
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return folder / f"{name}.lock" if is_ours else None
+
+
+@contextmanager
+def waiting_lock(path: Path, longest_wait_s: float) -> Iterator[bool]:
+    """Hold a lock; False where it could not be had in time, since whoever holds it may have been stopped."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        end = monotonic() + longest_wait_s
+        while not (is_ours := lock(handle)) and monotonic() < end:
+            sleep(0.05)
+        yield is_ours
+    finally:
+        os.close(handle)
+
+
+def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
+    try:
+        return Path(path).stat()
+    except FileNotFoundError:
+        return None
+
+
+def _new_part(target: Path, mode: int) -> tuple[Path, int]:
+    """Make a file beside the target and lock it; one that was swept before it was locked is made anew."""
+    start = os.fsdecode(os.fsencode(target.name)[:LONGEST_NAME])
+    while True:
+        part = target.with_name(f".{start}.{secrets.token_hex(4)}.adaam-part")
+        try:
+            handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise type(error)(error.errno, error.strerror, str(target)) from error
+        lock(handle)
+        if os.fstat(handle).st_nlink:
+            return part, handle
+        os.close(handle)
+
+
+def _made_alike(handle: int, there: os.stat_result) -> bool:
+    """Give a part owner and mode of the file it replaces; False where the owner cannot be given."""
+    if not hasattr(os, "fchown"):
+        return True
+    own = os.fstat(handle)
+    if (own.st_uid, own.st_gid) != (there.st_uid, there.st_gid):
+        try:
+            os.fchown(handle, there.st_uid, there.st_gid)
+        except OSError:
+            return False
+    os.fchmod(handle, stat.S_IMODE(there.st_mode))
+    return True
+
+
+def _open_for_writing(path: str | os.PathLike[str]) -> int:
+    """Open what is no regular file; a stream of this process goes on where it is."""
+    name = os.fspath(path)
+    if OPEN_STREAM.fullmatch(name):
+        return os.dup({"stdout": 1, "stderr": 2}.get(Path(name).name) or int(Path(name).name))
+    return os.open(path, os.O_WRONLY)
+
+
+def _copy(stream: BinaryIO, handle: int) -> None:
+    stream.flush()
+    stream.seek(0)
+    with os.fdopen(handle, "wb") as target:
+        shutil.copyfileobj(stream, target)
+
+
+@contextmanager
+def _named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file in errors of writing, which come without it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in WRITE_ERRORS or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -1,29 +1,28 @@
 """Model files: a zip of plain NumPy arrays and one JSON header, read without running any code from it."""
 
 import json
-import math
 import os
 import zipfile
 from typing import Any
 
-import numpy as np
 from numpy.lib import format as npy
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from adaam._version import __version__
 from adaam.encoding import Arrays, decoded, encoded
-from adaam.estimators import LinearMetric
 from adaam.files import atomic_file
+from adaam.model_contents import FITTED, fitted_problem
+from adaam.untrusted import Archive, UnreadableFileError, open_archive, reading
 
 FORMAT = "adaam-model"
 FORMAT_VERSION = 1
 HEADER = "header.json"
 MAX_HEADER_BYTES = 1 << 24
-ARRAY_KINDS = "fiub"  # floats, integers, booleans: anything else is not an array of ours
+LARGEST_ZIP32_MEMBER = (1 << 31) - (1 << 20)
 
 
-class ModelFileError(ValueError):
+class ModelFileError(UnreadableFileError):
     """A file is not a readable adaam model."""
 
 
@@ -48,7 +47,15 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     >>> load(path).transform(X[:1]).shape
     (1, 10)
     """
+    if type(model).__name__ not in FITTED:
+        raise TypeError(
+            f"model={model!r} is a {type(model).__name__}, which a model file does not hold. "
+            f"Save one of {', '.join(FITTED)}; use joblib.dump for others."
+        )
     check_is_fitted(model)
+    problem = fitted_problem(model)
+    if problem is not None:
+        raise ValueError(f"model={model!r} cannot be saved: {problem}.")
     arrays: Arrays = {}
     header = {
         "format": FORMAT,
@@ -59,7 +66,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     with atomic_file(path) as stream, zipfile.ZipFile(stream, "w") as archive:
         archive.writestr(HEADER, json.dumps(header, indent=1))
         for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w") as member:
+            large = array.nbytes > LARGEST_ZIP32_MEMBER
+            with archive.open(f"{name}.npy", "w", force_zip64=large) as member:
                 npy.write_array(member, array, allow_pickle=False)
 
 
@@ -81,85 +89,41 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 30) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is truncated, larger than `max_bytes`, damaged, of a newer format, or no adaam model at all.
+        If the file is truncated, larger than `max_bytes`, damaged, of a newer format, or no adaam model at all. A
+        single bit that differs from what was written is damage.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _check_members(archive, path, max_bytes)
-            header = _read_header(archive, path)
-            arrays = {
-                info.filename.removesuffix(".npy"): _read_array(archive, info, path)
-                for info in archive.infolist()
-                if info.filename != HEADER
-            }
-        return _read_model(header, arrays, path)
-    except (ModelFileError, FileNotFoundError, PermissionError, IsADirectoryError):
-        raise
-    except Exception as error:  # zipfile meets damage with a dozen kinds of errors
-        raise ModelFileError(f"{path} is not an adaam model, or it is damaged or truncated: {error}.") from error
+    with reading(path, "an adaam model", ModelFileError), open_archive(path, max_bytes) as archive:
+        header = _header(archive)
+        arrays = {name.removesuffix(".npy"): archive.array(name) for name in archive.names if name != HEADER}
+        model = decoded(header.get("model"), arrays)
+        problem = fitted_problem(model)
+        if problem is None and arrays:
+            problem = f"its header does not name the array {next(iter(arrays))!r}"
+        if problem is not None:
+            raise ModelFileError(f"{path}: does not describe a model: {problem}.")
+        return model
 
 
-def _read_model(header: dict[str, Any], arrays: Arrays, path: Any) -> Any:
-    try:
-        model = decoded(header["model"], arrays)
-        _check_shapes(model)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(f"{path} is damaged: its header does not describe a model ({error}).") from error
-    return model
-
-
-def _check_members(archive: zipfile.ZipFile, path: Any, max_bytes: int) -> None:
-    """Refuse foreign and oversized archives before anything is unpacked."""
-    names = [info.filename for info in archive.infolist()]
-    if HEADER not in names or len(set(names)) != len(names):
-        raise ModelFileError(f"{path} is a zip archive, but not an adaam model: it has no {HEADER}.")
-    size = sum(info.file_size for info in archive.infolist())
-    if size > max_bytes:
-        raise ModelFileError(
-            f"{path} unpacks to {size} bytes, more than max_bytes={max_bytes}. "
-            "If you trust it, pass a larger max_bytes."
-        )
-    if archive.getinfo(HEADER).file_size > MAX_HEADER_BYTES:
-        raise ModelFileError(f"{path} has a header of more than {MAX_HEADER_BYTES} bytes and is refused.")
-
-
-def _read_header(archive: zipfile.ZipFile, path: Any) -> dict[str, Any]:
-    try:
-        header = json.loads(archive.read(HEADER))
-    except ValueError as error:
-        raise ModelFileError(f"{path} is damaged: its header is not JSON ({error}).") from error
+def _header(archive: Archive) -> dict[str, Any]:
+    """Read the header and check that this version of the library can make a model of it."""
+    if HEADER not in archive.names or any(not name.endswith(".npy") for name in archive.names if name != HEADER):
+        raise UnreadableFileError(f"it is a zip archive, but not of a model: it holds {', '.join(archive.names[:3])}")
+    if archive.size(HEADER) > MAX_HEADER_BYTES:
+        raise UnreadableFileError(f"its header has more than {MAX_HEADER_BYTES} bytes")
+    header = json.loads(bytes(archive.content(HEADER)), object_pairs_hook=_without_repeats)
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ModelFileError(f"{path} is a zip archive, but not an adaam model.")
+        raise UnreadableFileError("it is a zip archive, but not of a model")
     version = header.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise ModelFileError(
-            f"{path} has format version {version}, written by adaam {header.get('adaam_version')}; adaam "
-            f"{__version__} reads up to {FORMAT_VERSION}. Upgrade adaam to read it."
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= FORMAT_VERSION:
+        raise UnreadableFileError(
+            f"it has format version {version!r}, written by adaam {str(header.get('adaam_version'))[:20]}; adaam "
+            f"{__version__} reads up to {FORMAT_VERSION}. Upgrade adaam to read it"
         )
     return header
 
 
-def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Any) -> Any:
-    """Read one array, after comparing the size its header claims with the bytes that are there."""
-    with archive.open(info) as member:
-        shape, fortran, dtype = _array_header(member)
-        n_bytes = math.prod(shape) * dtype.itemsize
-        if dtype.kind not in ARRAY_KINDS or n_bytes > info.file_size:
-            raise ModelFileError(f"{path} is damaged: {info.filename} does not hold the array it claims.")
-        flat = np.frombuffer(member.read(n_bytes), dtype=dtype)
-        return flat.reshape(shape, order="F" if fortran else "C").copy()
-
-
-def _array_header(member: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = npy.read_magic(member)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, fortran, dtype = read(member)
-    return shape, fortran, dtype
-
-
-def _check_shapes(model: Any) -> None:
-    """A map whose parts do not fit together would fail later and elsewhere."""
-    if isinstance(model, LinearMetric):
-        m, d = model.components_.shape
-        if model.mean_.shape != (d,) or model.covariance_.shape != (m, d) or model.n_features_in_ != d:
-            raise ValueError(f"components of shape {(m, d)} and mean of shape {model.mean_.shape}")
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise UnreadableFileError("its header has the same key twice")
+    return found

@@ -114,7 +114,7 @@ def test_what_is_no_arff_at_all_is_refused(read):
         (b"", "no line @data"),
         (b"@relation r\n", "no line @data"),
         (b"@attribute class {a}\n@data\n", "has no rows"),
-        (b"\xff\xfe\x00", "is not text"),
+        (b"\xff\xfe\x00", "cannot be read as ARFF"),
         (b"PAR1" + bytes(100), "line 1 is"),
         (b"1," * 600_000, "line 1 has 1048576 characters or more"),
     ):

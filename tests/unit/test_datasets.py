@@ -174,13 +174,13 @@ def bad_npz(path, case):
         ("empty", "cannot be read as npz"),
         ("cut", "cannot be read as npz"),
         ("no y", "holds X; it must hold X and y"),
-        ("pickle", "cannot be read as npz: Object arrays cannot be loaded"),
-        ("words", "must be a table of numbers"),
+        ("pickle", "cannot be read as npz: 'X.npy' holds object, not numbers"),
+        ("words", "'X.npy' holds <U.*, not numbers"),
         ("cube", "must be a table of numbers"),
         ("nan", "NaN or infinite"),
         ("short y", "one class a row"),
         ("one class", "at least two are needed"),
-        ("dates", "classes must be numbers or names"),
+        ("dates", "'y.npy' holds datetime64.*, not numbers or words"),
     ],
 )
 def test_a_bad_npz_is_refused_with_the_reason(tmp_path, case, message):
@@ -200,7 +200,7 @@ def test_what_unpacks_to_too_much_is_refused_before_it_is_unpacked(tmp_path, mon
         lambda: read_mat(tmp_path / "own.mat"),
         lambda: read_idx_pair(tmp_path / "i.gz", tmp_path / "i.gz"),
     ):
-        with pytest.raises(DataFileError, match="more than the 10000 that are allowed"):
+        with pytest.raises(DataFileError, match="unpacks to .* more than .*10000"):
             read()
 
 
@@ -220,7 +220,7 @@ def test_a_mat_file_of_other_names_says_what_it_holds(tmp_path):
     with pytest.raises(DataFileError, match="holds pixels, gnd; one of fea, X must be there"):
         load_data("own", tmp_path)
     savemat(tmp_path / "own.mat", {"fea": {"a": X}, "gnd": Y})
-    with pytest.raises(DataFileError, match="must be a table"):
+    with pytest.raises(DataFileError, match="its rows are .*, not numbers"):
         load_data("own", tmp_path)
 
 

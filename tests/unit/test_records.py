@@ -1,9 +1,10 @@
-"""Records: what is written is read back, and what a crash leaves is found, told and removed."""
+"""Records: what is written is read back, what a crash leaves is set aside, and what is not ours is left alone."""
 
 import errno
 import gzip
 import json
 import os
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from adaam.bench.plan import PlanCase
 from adaam.bench.records import (
+    IDENTITY,
     RecordsError,
     RecordsFile,
     Task,
@@ -22,7 +24,7 @@ from adaam.bench.records import (
     round_identity,
 )
 
-RECORDS = [{"kind": "score", "acc": 1 / 3, "round": number, "name": "Δ\n|"} for number in range(3)]
+RECORDS = [{"kind": "note", "acc": 1 / 3, "round": number, "name": "Δ\n|"} for number in range(3)]
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.recursive(
@@ -30,7 +32,7 @@ values = st.recursive(
 )
 
 
-@given(st.dictionaries(st.text().filter(lambda name: name != "checksum"), values, min_size=1))
+@given(st.dictionaries(st.text().filter(lambda name: name not in ("checksum", *IDENTITY)), values, min_size=1))
 @settings(deadline=None, max_examples=100)
 def test_any_record_reads_back_as_it_was_written(record):
     line = line_of(record)
@@ -52,17 +54,86 @@ def test_a_file_cut_at_any_byte_keeps_all_whole_lines_and_takes_more(tmp_path):
             records.append(RECORDS[n_whole:])
             assert records.records == RECORDS
         assert path.read_bytes() == whole
+        aside = path.with_name("records.jsonl.torn")
+        assert (aside.read_bytes() if aside.exists() else b"\n")[:-1] == whole[length - reading.torn_bytes : length]
+        aside.unlink(missing_ok=True)
+
+
+def test_zeros_that_a_power_cut_leaves_are_torn(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(line_of(RECORDS[0]) + b"\x00" * 4096)
+    reading = read_records(path)
+    assert reading.records == RECORDS[:1]
+    assert reading.torn_bytes == 4096
 
 
 @pytest.mark.parametrize(
-    "tail", [b"\x00" * 4096, b'{"acc": 1}\n', b"\n", b"{\n{\n", b"[1, 2]\n", b"3\n", b"\xff\xff\n"]
+    "tail",
+    [b'{"acc": 1}\n', b"\n", b"{\n{\n", b"[1, 2]\n", b"3\n", b"\xff\xff\n", b'{"acc":1}', b"notes", b'{"a": [1, '],
 )
-def test_any_rubbish_at_the_end_is_dropped(tmp_path, tail):
+@pytest.mark.parametrize("n_before", [0, 1])
+def test_what_is_not_a_torn_line_of_ours_is_refused_and_left_alone(tmp_path, tail, n_before):
+    """1,000 lines of a user's own file of this name were cut to nothing."""
     path = tmp_path / "records.jsonl"
-    path.write_bytes(line_of(RECORDS[0]) + tail)
-    reading = read_records(path)
-    assert reading.records == RECORDS[:1]
-    assert reading.torn_bytes == len(tail)
+    content = b"".join(map(line_of, RECORDS[:n_before])) + tail * 1000
+    path.write_bytes(content)
+    with pytest.raises(RecordsError, match=f"line {n_before + 1} does not match.*nothing was changed.*another folder"):
+        RecordsFile(path).__enter__()
+    assert path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_small_file_of_many_lines_is_refused_at_once(tmp_path):
+    """40 kB of packed newlines took 282 s."""
+    path = tmp_path / "records.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\n" * (1 << 26)))
+    start = time.monotonic()
+    with pytest.raises(RecordsError, match="line 1"):
+        read_records(path)
+    assert time.monotonic() - start < 1.0
+
+
+def test_many_good_lines_end_at_the_limit(tmp_path, monkeypatch):
+    path = tmp_path / "records.jsonl.gz"
+    path.write_bytes(gzip.compress(line_of(RECORDS[0]) * 1000))
+    monkeypatch.setattr("adaam.bench.records.MAX_BYTES", 10_000)
+    with pytest.raises(RecordsError, match="unpacks to more than 10000 bytes"):
+        read_records(path)
+
+
+SCORE = {
+    **{"kind": "score", "dataset": "digits", "method": "adaam", "preparation": "reference", "round": 0},
+    **{"acc": 0.5, "nmi": 0.5, "ari": 0.5, "fit_seconds": 0.1, "peak_bytes": None, "n": 9, "d": 4, "c": 3, "k": 2},
+    **{"seed": 0, "n_neighbors": None, "n_rows": None, "n_iter": 1, "n_starts": 10, "versions": {"adaam": "0.1.0"}},
+}
+HISTOGRAM = SCORE | {"kind": "histogram", "counts": [1, 2], "top": 1.0, "cut": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({key: value for key, value in SCORE.items() if key != "acc"}, "acc is missing"),
+        ({key: value for key, value in SCORE.items() if key != "n_rows"}, "n_rows is missing"),
+        (SCORE | {"acc": "high"}, "acc='high'"),
+        (SCORE | {"acc": 1e300}, r"acc=1e\+300"),
+        (SCORE | {"n": 10**400}, "n=1000.* must be a whole number"),
+        (SCORE | {"dataset": ["a"]}, "dataset is a list"),
+        (SCORE | {"dataset": "a" * 5000}, "dataset='aaa.* must be a word"),
+        (SCORE | {"fit_seconds": -1e300}, "fit_seconds"),
+        (SCORE | {"versions": [1]}, "versions"),
+        (HISTOGRAM | {"counts": [0, 0]}, "counts.*not all zero"),
+        (HISTOGRAM | {"counts": []}, "counts"),
+        (HISTOGRAM | {"top": None}, "top=None"),
+        ({"kind": "skip", "dataset": "a", "method": "b"}, "reason is missing"),
+        ({"kind": "session", "versions": 3}, "versions=3"),
+        ({"kind": {}}, "kind is a dict"),
+    ],
+)
+def test_a_record_that_cannot_be_shown_is_refused_by_its_line_and_field(record, message):
+    """Sound checksums around wrong contents raised KeyError, ZeroDivisionError and others in the tables."""
+    with pytest.raises(RecordsError, match=f"line 2 .*{message}"):
+        parse(line_of(SCORE) + line_of(record))
+    assert parse(line_of(SCORE) + line_of(HISTOGRAM)).records == [SCORE, HISTOGRAM]
 
 
 @given(st.data())

@@ -225,3 +225,10 @@ def test_what_was_left_out_stands_below_the_first_table():
     }
     tables = all_tables([record("adaam", 0.5), skip])
     assert "Left out (USPS): UMAP needs umap-learn." in tables[0].notes
+
+
+def test_names_that_look_like_formulas_are_words_to_a_spreadsheet():
+    """A data set of the user's may be named =cmd|...; a heading holds its name."""
+    cells = tuple(map(Cell, ("@a", "-0.50")))
+    shown = csv_text(Table("t", "T", ("data set", "=1+1 avg"), (cells,), 1))
+    assert shown == "data set,'=1+1 avg\n'@a,-0.50\n"

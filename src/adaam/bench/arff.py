@@ -13,6 +13,7 @@ import numpy as np
 
 from adaam._typing import FloatMatrix
 from adaam.bench.data_files import Arrays, DataFileError
+from adaam.untrusted import reading
 
 BLOCK_LINES = 1000
 MAX_LINE = 1 << 20
@@ -39,13 +40,10 @@ def read_arff(path: Path, target: str, max_rows: int) -> Arrays:
         Rows in the order of the file, in uint8 where all numbers are whole and in 0..255 and in float32 otherwise;
         classes as numbers where all of them are whole numbers, as words otherwise.
     """
-    try:
-        with path.open(encoding="utf-8", newline=None) as stream:
-            lines = _numbered(path, stream)
-            column, n_columns = _header(path, lines, target)
-            return _rows(path, lines, column, n_columns, max_rows)
-    except UnicodeDecodeError as error:
-        raise DataFileError(f"{path}: is not text, as ARFF must be: {error}.") from error
+    with reading(path, "ARFF", DataFileError), path.open(encoding="utf-8", newline=None) as stream:
+        lines = _numbered(path, stream)
+        column, n_columns = _header(path, lines, target)
+        return _rows(path, lines, column, n_columns, max_rows)
 
 
 def _numbered(path: Path, stream: TextIO) -> Iterator[tuple[int, str]]:

@@ -5,23 +5,25 @@ Nothing in a file is run: no pickles, sizes are checked before anything is unpac
 
 import gzip
 import math
-import zipfile
-import zlib
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from scipy.sparse import issparse
 
 from adaam._typing import FloatMatrix, IntVector
+from adaam.bench.mat_sparse import read_sparse
+from adaam.untrusted import MAX_BYTES, NUMBERS, NUMBERS_AND_WORDS, UnreadableFileError, open_archive, reading
 
-MAX_BYTES = 1 << 34  # of arrays once unpacked; MNIST in float64 takes a fortieth of it
 IDX_IMAGES, IDX_LABELS = 0x0803, 0x0801
 ROWS, CLASSES = ("fea", "X"), ("gnd", "y", "Y")
+# Deflate packs at most so many times; an HDF5 data set that claims more than that was never written.
+MOST_PACKED = 1032
 
 
-class DataFileError(ValueError):
+class DataFileError(UnreadableFileError):
     """A data file is missing, cannot be read, or is not what its name says."""
 
 
@@ -36,32 +38,31 @@ class Arrays:
 
 def read_npz(path: Path) -> Arrays:
     """Read X, y and, where it is there, image_shape."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            check_size(path, sum(entry.file_size for entry in archive.infolist()))
-        with np.load(path, allow_pickle=False) as arrays:
-            for name in ("X", "y"):
-                if name not in arrays:
-                    raise DataFileError(f"{path}: holds {', '.join(arrays) or 'nothing'}; it must hold X and y.")
-            return Arrays(arrays["X"], arrays["y"], _image_shape(arrays))
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        raise _unreadable(path, "npz", error) from error
+    _check_file(path)
+    with reading(path, "npz", DataFileError), open_archive(path, MAX_BYTES) as archive:
+        for name in ("X", "y"):
+            if f"{name}.npy" not in archive.names:
+                held = ", ".join(each.removesuffix(".npy") for each in archive.names)
+                raise DataFileError(f"{path}: holds {held or 'nothing'}; it must hold X and y.")
+        X, y = archive.array("X.npy"), archive.array("y.npy", NUMBERS_AND_WORDS)
+        shape = archive.array("image_shape.npy", NUMBERS + "US") if "image_shape.npy" in archive.names else None
+        return Arrays(X, y, _image_shape(shape))
 
 
 def read_mat(path: Path, image_shape: tuple[int, int] | None = None) -> Arrays:
     """Read fea and gnd (or X and y); images are column-major there and row-major in what is returned."""
-    try:
+    _check_file(path)
+    with reading(path, "mat", DataFileError):
         with path.open("rb") as stream:
             newer = b"MATLAB 7.3" in stream.read(116)
         X, y = _read_hdf5(path) if newer else _read_mat5(path)
-    except DataFileError:
-        raise
-    except Exception as error:  # scipy.io raises errors of many kinds on damaged files
-        raise _unreadable(path, "mat", error) from error
-    if X.ndim != 2:
-        raise DataFileError(f"{path}: its rows have shape {X.shape}; they must be a table.")
-    shape = image_shape or _square(X.shape[1])
-    return Arrays(row_major(X, shape), y.ravel(), shape)
+        for name, array in (("rows", X), ("classes", y)):
+            if array.dtype.kind not in NUMBERS:
+                raise DataFileError(f"{path}: its {name} are {array.dtype}, not numbers.")
+        if X.ndim != 2:
+            raise DataFileError(f"{path}: its rows have shape {X.shape}; they must be a table.")
+        shape = image_shape or _square(X.shape[1])
+        return Arrays(row_major(X, shape), y.ravel(), shape)
 
 
 def row_major(X: FloatMatrix, image_shape: tuple[int, int] | None) -> FloatMatrix:
@@ -89,11 +90,9 @@ def check_size(path: Path, n_bytes: int) -> None:
 
 
 def _read_idx(path: Path, magic: int, n_dimensions: int) -> FloatMatrix:
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            return _idx_array(path, stream, magic, n_dimensions)  # type: ignore[arg-type]
-    except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(path, "IDX", error) from error
+    _check_file(path)
+    with reading(path, "IDX", DataFileError), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        return _idx_array(path, stream, magic, n_dimensions)  # type: ignore[arg-type]
 
 
 def _idx_array(path: Path, stream: BinaryIO, magic: int, n_dimensions: int) -> FloatMatrix:
@@ -118,9 +117,11 @@ def _read_mat5(path: Path) -> tuple[FloatMatrix, IntVector]:
     described = {name: shape for name, shape, _ in whosmat(path)}
     rows, classes = _pick(path, described, ROWS), _pick(path, described, CLASSES)
     check_size(path, 8 * sum(math.prod(described[name]) for name in (rows, classes)))
-    arrays = loadmat(path, variable_names=[rows, classes])
-    X = arrays[rows]
-    return np.asarray(X.toarray() if hasattr(X, "toarray") else X), np.asarray(arrays[classes])
+    sparse = {name: read_sparse(path, name) for name in (rows, classes)}
+    dense = [name for name, matrix in sparse.items() if matrix is None]
+    arrays = sparse | (loadmat(path, variable_names=dense) if dense else {})
+    X, y = (arrays[name] for name in (rows, classes))
+    return tuple(np.asarray(each.toarray() if issparse(each) else each) for each in (X, y))  # type: ignore[return-value]
 
 
 def _read_hdf5(path: Path) -> tuple[FloatMatrix, IntVector]:
@@ -131,11 +132,19 @@ def _read_hdf5(path: Path) -> tuple[FloatMatrix, IntVector]:
             f"{path}: is a MATLAB 7.3 file, and reading those needs h5py. Install it with: pip install adaam[mat]"
         ) from error
     with h5py.File(path, "r") as file:
-        described = {name: file[name].shape for name in file if hasattr(file[name], "shape")}
-        rows, classes = _pick(path, described, ROWS), _pick(path, described, CLASSES)
-        check_size(path, 8 * sum(math.prod(described[name]) for name in (rows, classes)))
+        # A link or a data set that is elsewhere would read any other file of this machine.
+        here = [name for name in file if isinstance(file.get(name, getlink=True), h5py.HardLink)]
+        described = {name: file[name].shape for name in here if isinstance(file[name], h5py.Dataset)}
+        rows, classes = (file[_pick(path, described, names)] for names in (ROWS, CLASSES))
+        for each in (rows, classes):
+            if each.is_virtual or each.external is not None or each.dtype.kind not in NUMBERS or each.shape is None:
+                raise DataFileError(f"{path}: {each.name} is not stored as a table of numbers in the file itself.")
+            n_bytes = math.prod(each.shape) * each.dtype.itemsize
+            if n_bytes > MOST_PACKED * (each.id.get_storage_size() + 1):
+                raise DataFileError(f"{path}: {each.name} claims shape {each.shape}, but its values are not there.")
+        check_size(path, 8 * (math.prod(rows.shape) + math.prod(classes.shape)))
         # MATLAB's order of dimensions is the reverse of HDF5's.
-        return np.asarray(file[rows][()]).T, np.asarray(file[classes][()]).T
+        return np.asarray(rows[()]).T, np.asarray(classes[()]).T
 
 
 def _pick(path: Path, described: dict[str, Any], names: tuple[str, ...]) -> str:
@@ -145,11 +154,8 @@ def _pick(path: Path, described: dict[str, Any], names: tuple[str, ...]) -> str:
     raise DataFileError(f"{path}: holds {', '.join(described) or 'nothing'}; one of {', '.join(names)} must be there.")
 
 
-def _image_shape(arrays: Any) -> tuple[int, int] | None:
-    if "image_shape" not in arrays:
-        return None
-    shape = arrays["image_shape"]
-    if shape.shape != (2,) or shape.dtype.kind not in "iu":
+def _image_shape(shape: Any) -> tuple[int, int] | None:
+    if shape is None or shape.shape != (2,) or shape.dtype.kind not in "iu":
         return None
     return int(shape[0]), int(shape[1])
 
@@ -159,9 +165,8 @@ def _square(n_pixels: int) -> tuple[int, int] | None:
     return (side, side) if side * side == n_pixels else None
 
 
-def _unreadable(path: Path, kind: str, error: Exception) -> DataFileError:
-    if isinstance(error, DataFileError):
-        return error
-    if isinstance(error, FileNotFoundError):
-        return DataFileError(f"{path}: no such file.")
-    return DataFileError(f"{path}: cannot be read as {kind}: {error or type(error).__name__}.")
+def _check_file(path: Path) -> None:
+    if not path.exists():
+        raise DataFileError(f"{path}: no such file.")
+    if not path.is_file():  # a pipe would be waited for
+        raise DataFileError(f"{path}: is no regular file.")

@@ -2,8 +2,6 @@
 
 import json
 import warnings
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
@@ -16,11 +14,13 @@ from adaam.bench.datasets import load_data
 from adaam.bench.exhibit import MAX_COMPONENTS, MAX_FEATURES, MAX_ROWS, MAX_SIDE, N_NEAREST, Exhibit, make_exhibit
 from adaam.bench.plan import PlanCase
 from adaam.files import atomic_file
+from adaam.untrusted import UnreadableFileError, open_archive, reading
 
 FOLDER = "exhibits"
 FORMAT = "adaam-exhibit-1"
 MAX_BYTES = 1 << 26  # once unpacked; the largest exhibit takes a tenth of it
 MAX_CLASSES = 1000
+LARGEST_COUNT = 1 << 53
 DTYPES = {
     "rows": np.int32,
     "classes": np.int32,
@@ -52,7 +52,7 @@ ABOUT: dict[str, type | tuple[type, ...]] = {
 }
 
 
-class ExhibitError(ValueError):
+class ExhibitError(UnreadableFileError):
     """A file is not a readable exhibit."""
 
 
@@ -83,24 +83,13 @@ def read_exhibit(folder: Path, dataset: str) -> Exhibit | None:
     path = exhibit_path(folder, dataset)
     if not path.is_file():
         return None
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = sorted(entry.filename for entry in archive.infolist())
-            size = sum(entry.file_size for entry in archive.infolist())
-        if size > MAX_BYTES:
-            raise ExhibitError(f"it unpacks to {size} bytes, more than an exhibit has")
-        if names != sorted(f"{name}.npy" for name in (*ARRAYS, "about")):
-            raise ExhibitError(f"it holds {', '.join(names) or 'nothing'}")
-        with np.load(path, allow_pickle=False) as found:
-            arrays = {name: found[name] for name in ARRAYS}
-            about = _about(found["about"], dataset)
-        exhibit = Exhibit(about, **arrays)
+    with reading(path, f"the exhibit of {dataset!r}", ExhibitError), open_archive(path, MAX_BYTES) as archive:
+        if sorted(archive.names) != sorted(f"{name}.npy" for name in (*ARRAYS, "about")):
+            raise UnreadableFileError(f"it holds {', '.join(archive.names[:20]) or 'nothing'}")
+        arrays = {name: archive.array(f"{name}.npy") for name in ARRAYS}
+        exhibit = Exhibit(_about(archive.array("about.npy"), dataset), **arrays)
         _check(exhibit)
-    except (OSError, ValueError, EOFError, KeyError, MemoryError, NotImplementedError) as error:
-        raise ExhibitError(f"{path}: is no exhibit of {dataset!r}, or damaged: {error}.") from error
-    except (zipfile.BadZipFile, zlib.error) as error:
-        raise ExhibitError(f"{path}: is damaged: {error}.") from error
-    return exhibit
+        return exhibit
 
 
 def exhibited(cases: Iterable[PlanCase]) -> list[PlanCase]:
@@ -147,15 +136,19 @@ def is_there(case: PlanCase, folder: Path) -> bool:
 
 def _about(content: Any, dataset: str) -> dict[str, Any]:
     if content.dtype != np.uint8 or content.ndim != 1:
-        raise ExhibitError("its header is no text")
+        raise UnreadableFileError("its header is no text")
     about = json.loads(content.tobytes())
     if not isinstance(about, dict) or about.pop("format", None) != FORMAT:
-        raise ExhibitError(f"its format is not {FORMAT}")
+        raise UnreadableFileError(f"its format is not {FORMAT}")
     for name, kind in ABOUT.items():
-        if not isinstance(about.get(name), kind):
-            raise ExhibitError(f"{name}={about.get(name)!r} in its header")
+        value = about.get(name)
+        sound = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        if not sound or (isinstance(value, int | float) and not 0 <= abs(value) < LARGEST_COUNT):
+            raise UnreadableFileError(f"{name}={str(value)[:60]!r} in its header")
+    if about["seed"] < 0 or not isinstance(about["session"].get("versions", {}), dict):
+        raise UnreadableFileError("seed or versions in its header")
     if about["dataset"] != dataset:
-        raise ExhibitError(f"it is of {about['dataset']!r}")
+        raise UnreadableFileError(f"it is of {about['dataset']!r}")
     return about
 
 
@@ -183,21 +176,21 @@ def _check(exhibit: Exhibit) -> None:
     for name, shape in shapes.items():
         array = getattr(exhibit, name)
         if array.dtype != DTYPES[name] or array.shape != shape:
-            raise ExhibitError(f"{name} is {array.dtype} of shape {array.shape}; {shape} was expected")
+            raise UnreadableFileError(f"{name} is {array.dtype} of shape {array.shape}; {shape} was expected")
         if not np.isfinite(array).all():
-            raise ExhibitError(f"{name} holds values that are not finite")
+            raise UnreadableFileError(f"{name} holds values that are not finite")
     fits = MAX_SIDE if about["is_image"] else MAX_FEATURES
     bounds = {"rows": (p, 2, MAX_ROWS), "classes": (c, 2, MAX_CLASSES), "neighbours": (k, 1, N_NEAREST)}
     bounds |= {"components": (m, 1, MAX_COMPONENTS), "pixels": (min(height, width), 1, fits)}
     bounds |= {"pixels of a side": (max(height, width), 1, fits)}
     for name, (value, low, high) in bounds.items():
         if not low <= value <= high:
-            raise ExhibitError(f"it has {value} {name}; {low} to {high} are possible")
+            raise UnreadableFileError(f"it has {value} {name}; {low} to {high} are possible")
     limits = {"rows": about["n"], "classes": c, "clusters": c, "nearest_before": p, "nearest_after": p}
     limits |= {"features": about["d"], "confusion": about["n"] + 1}
     for name, limit in limits.items():
         array = getattr(exhibit, name)
         if array.size and not 0 <= array.min() <= array.max() < limit:
-            raise ExhibitError(f"{name} has values outside 0..{limit - 1}")
+            raise UnreadableFileError(f"{name} has values outside 0..{limit - 1}")
     if exhibit.confusion.sum() != about["n"]:
-        raise ExhibitError(f"confusion counts {exhibit.confusion.sum()} rows of {about['n']}")
+        raise UnreadableFileError(f"confusion counts {exhibit.confusion.sum()} rows of {about['n']}")

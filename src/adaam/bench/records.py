@@ -1,29 +1,39 @@
 """Records of finished work: JSON lines that are only ever appended to, each with a checksum.
 
 A crash, a kill or a full disk can cut the last line short and do no other harm: the torn line is found when the file
-is read, told of, and removed before the next line is written.
+is read, told of, and set aside before the next line is written. A file that holds anything else is left alone.
 """
 
 import gzip
+import io
 import json
+import math
 import os
+import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from adaam.bench.plan import PlanCase
 from adaam.files import lock
+from adaam.untrusted import UnreadableFileError
 
 Record = dict[str, Any]
 
 # What tells a round from all others; two records that agree in these hold the same result.
 IDENTITY = ("kind", "dataset", "method", "preparation", "n_neighbors", "n_rows", "n_iter", "n_starts", "seed")
-MAX_BYTES = 1 << 31
+MAX_BYTES = 1 << 28  # unpacked; the paper's whole plan writes a fiftieth of it
+MAX_LINE = 1 << 20
+LONGEST_NAME = 1000
+LARGEST_COUNT = 1 << 53
+
+# How a line of ours begins, cut at any place.
+OWN_START = re.compile(rb'\{(?:"(?:[a-z_]+(?:"(?::(?:[^ ].*)?)?)?)?)?', re.DOTALL)
 
 
-class RecordsError(ValueError):
+class RecordsError(UnreadableFileError):
     """A file of records cannot be trusted."""
 
 
@@ -75,25 +85,9 @@ def line_of(record: Mapping[str, Any]) -> bytes:
 def parse(content: bytes, name: str = "records") -> Reading:
     """Verify lines and return their records.
 
-    Bad lines at the very end are what an interrupted write leaves. A bad line with a good one after it is damage of
-    another kind, and an error.
+    The last line may be cut short, as an interrupted write leaves it. Any other line that is not a record is an error.
     """
-    records: list[Record] = []
-    sound, place, first_bad = 0, 0, 0
-    for number, line in enumerate(content.splitlines(keepends=True), start=1):
-        place += len(line)
-        record = _verified(line)
-        if record is None:
-            first_bad = first_bad or number
-        elif first_bad:
-            raise RecordsError(
-                f"{name}: line {first_bad} does not match its checksum, though lines after it do: the file was edited "
-                "or damaged. Remove that line and run again; only its round will be run anew."
-            )
-        else:
-            records.append(record)
-            sound = place
-    return Reading(records, sound, len(content) - sound)
+    return _parsed(io.BytesIO(content), name)
 
 
 def read_records(path: str | os.PathLike[str]) -> Reading:
@@ -102,15 +96,105 @@ def read_records(path: str | os.PathLike[str]) -> Reading:
     try:
         if source.stat().st_size > MAX_BYTES:
             raise RecordsError(f"{source}: holds {source.stat().st_size} bytes, more than any plan writes.")
-        if source.suffix != ".gz":
-            return parse(source.read_bytes(), str(source))
-        with gzip.open(source) as stream:
-            content = stream.read(MAX_BYTES + 1)
+        with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as stream:
+            return _parsed(stream, str(source))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise RecordsError(f"{source}: cannot be unpacked: {error}.") from error
-    if len(content) > MAX_BYTES:
-        raise RecordsError(f"{source}: unpacks to more than {MAX_BYTES} bytes, more than any plan writes.")
-    return parse(content, str(source))
+
+
+def _parsed(stream: Any, name: str) -> Reading:
+    records: list[Record] = []
+    sound = number = 0
+    while line := stream.readline(MAX_LINE):
+        number += 1
+        record = _verified(line)
+        if record is None:
+            if _is_torn(line) and not stream.read(1):
+                return Reading(records, sound, len(line))
+            raise RecordsError(
+                f"{name}: line {number} does not match its checksum, so it is not a record as adaam wrote it; nothing "
+                "was changed. If the file is from elsewhere, choose another folder. If it was edited or damaged, "
+                "remove that line and run again; only its round will be run anew."
+            )
+        reason = refused(record)
+        if reason is not None:
+            raise RecordsError(f"{name}: line {number} is no record that can be shown: {reason}.")
+        records.append(record)
+        sound += len(line)
+        if sound > MAX_BYTES:
+            raise RecordsError(f"{name}: unpacks to more than {MAX_BYTES} bytes, more than any plan writes.")
+    return Reading(records, sound, 0)
+
+
+def refused(record: Mapping[str, Any]) -> str | None:
+    """Return what about a record nothing could be made of, or None. Kinds that are not known are nobody's concern."""
+    for name in IDENTITY:
+        if isinstance(record.get(name), list | dict):
+            return f"{name} is a {type(record[name]).__name__}"
+    for name, (is_right, wanted) in FIELDS.get(record.get("kind"), {}).items():
+        if name not in record and name not in OPTIONAL:
+            return f"{name} is missing"
+        if not is_right(record.get(name)):
+            shown = repr(record.get(name))
+            return f"{name}={shown[:60]} must be {wanted}"
+    return None
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_NAME
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST_COUNT
+
+
+def _is_number(value: Any) -> bool:
+    return _is_count(value) or (isinstance(value, float) and math.isfinite(value) and abs(value) < LARGEST_COUNT)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1.0 <= value <= 1.0
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, list) and 0 < len(value) < MAX_LINE and all(map(_is_count, value)) and any(value)
+
+
+def _are_versions(value: Any) -> bool:
+    return value is None or (isinstance(value, dict) and all(map(_is_word, value.values())))
+
+
+def _or_none(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or is_right(value)
+
+
+Field: TypeAlias = tuple[Callable[[Any], bool], str]
+
+# What the tables, figures and the page rely on, for each kind of record.
+_WORD: Field = (_is_word, "a word")
+_COUNT: Field = (_is_count, "a whole number")
+_COUNT_OR_NONE: Field = (_or_none(_is_count), "a whole number or null")
+_SHARE: Field = (_is_share, "a number from -1 to 1")
+_NUMBER: Field = (_is_number, "a finite number")
+_VERSIONS: Field = (_are_versions, "a table of versions")
+_CASE = {
+    **dict.fromkeys(("dataset", "method", "preparation"), _WORD),
+    **dict.fromkeys(("n_iter", "n", "d", "c", "k", "seed"), _COUNT),
+    **dict.fromkeys(("n_neighbors", "n_rows"), _COUNT_OR_NONE),
+    "versions": _VERSIONS,
+}
+OPTIONAL = ("peak_bytes", "versions")
+FIELDS: dict[Any, dict[str, Field]] = {
+    "score": {
+        **_CASE,
+        **dict.fromkeys(("acc", "nmi", "ari"), _SHARE),
+        "fit_seconds": _NUMBER,
+        "peak_bytes": _COUNT_OR_NONE,
+    },
+    "histogram": {**_CASE, "counts": (_are_counts, "a list of counts, not all zero"), "top": _NUMBER, "cut": _NUMBER},
+    "skip": {"dataset": _WORD, "method": _WORD, "reason": _WORD},
+    "session": {"versions": _VERSIONS},
+}
 
 
 class RecordsFile:
@@ -121,11 +205,14 @@ class RecordsFile:
     records : list of dict
         All records of the file, those appended since it was opened included.
     torn_bytes : int
-        Length of the torn end that was removed when the file was opened.
+        Length of the torn line that was taken off the end when the file was opened.
+    torn_path : Path
+        Where torn lines are set aside.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self.torn_path = self.path.with_name(f"{self.path.name}.torn")
 
     def __enter__(self) -> Self:
         self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -134,8 +221,7 @@ class RecordsFile:
                 raise RecordsError(f"{self.path}: another run is writing to it. Wait for it, or choose another --out.")
             reading = read_records(self.path)
             if reading.torn_bytes:
-                os.ftruncate(self._handle, reading.sound_bytes)
-                os.fsync(self._handle)
+                self._set_aside(reading.sound_bytes)
         except BaseException:
             os.close(self._handle)
             raise
@@ -145,6 +231,16 @@ class RecordsFile:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._handle)
+
+    def _set_aside(self, sound_bytes: int) -> None:
+        """Move the torn end into a file of its own."""
+        with self.path.open("rb") as stream, self.torn_path.open("ab") as aside:
+            stream.seek(sound_bytes)
+            aside.write(stream.read() + b"\n")
+            aside.flush()
+            os.fsync(aside.fileno())
+        os.ftruncate(self._handle, sound_bytes)
+        os.fsync(self._handle)
 
     def append(self, batch: Sequence[Record]) -> None:
         """Write records by one call and wait until they are on the disk; on failure the file is as before."""
@@ -157,9 +253,11 @@ class RecordsFile:
             if written < len(content):
                 raise OSError(f"{self.path}: only {written} of {len(content)} bytes could be written; the disk is full")
             os.fsync(self._handle)
-        except OSError:
+        except OSError as error:
             os.ftruncate(self._handle, before)
-            raise
+            if error.errno is None or error.filename is not None:
+                raise
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
         self.records.extend(batch)
 
 
@@ -173,6 +271,21 @@ def _verified(line: bytes) -> Record | None:
         return record if checksum == _checksum(_body(record)) else None
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return None
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a line is the beginning of one of ours, or the zeros that a power cut leaves in its place."""
+    if line.endswith(b"\n"):
+        return False
+    if not line.strip(b"\0"):
+        return True
+    if OWN_START.fullmatch(line) is None:
+        return False
+    try:
+        json.JSONDecoder().raw_decode(line.decode("ascii", errors="replace"))
+    except (ValueError, RecursionError):
+        return True
+    return _verified(line + b"\n") is not None  # whole JSON is ours by its checksum alone
 
 
 def _body(record: Mapping[str, Any]) -> str:

@@ -2,12 +2,9 @@
 
 import os
 import platform
-import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +17,7 @@ from joblib import cpu_count
 from adaam.bench.records import Record, RecordsFile, Task
 from adaam.bench.run import versions
 from adaam.bench.work import Event, parallel_events, serial_events
+from adaam.interrupts import uninterrupted
 
 BATCH_S = 1.0  # at most this much work is lost to a kill that no program can catch
 
@@ -88,22 +86,6 @@ def run_tasks(
         progress.end()
         write()
     return Outcome(n_recorded, tuple(failures))
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold Ctrl-C back until the block is done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
 
 
 def session_record(n_jobs: int = 1, command: str | None = None) -> Record:

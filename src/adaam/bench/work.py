@@ -19,6 +19,7 @@ from adaam.bench.histogram import histogram_record
 from adaam.bench.methods import METHODS, Method
 from adaam.bench.records import Record, Task
 from adaam.bench.run import run_case, warm_up
+from adaam.interrupts import STOPS
 
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 WORKER_LEAVES_S = 5.0
@@ -163,8 +164,10 @@ class _Worker:
 
 
 def _serve(connection: Connection, folder: Path | None, n_threads: int) -> None:
-    # Ctrl-C reaches every process of the terminal; the one that writes the records decides what becomes of it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and a closed terminal reach every process; the one that writes the records decides what becomes of it,
+    # and ends this one by SIGTERM.
+    for number in STOPS:
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
     bench = Bench(folder)
     with threadpool_limits(limits=n_threads):
         try:

@@ -3,68 +3,171 @@
 import sys
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from adaam._typing import FloatMatrix
-from adaam.cli.tables import Table, TableError, check_ending, read_labels, read_table, write_labels, write_rows
+from adaam.cli.outputs import STANDARD, check_outputs
+from adaam.cli.results import check_ending, fitted_columns, predicted_columns, write_columns
+from adaam.cli.tables import (
+    Rows,
+    array_rows,
+    class_numbers,
+    column_lines,
+    encoder_for,
+    located,
+    new_rows,
+    open_frame,
+    read_classes,
+    read_rows,
+)
 from adaam.estimators import AdaAM, AdaAMClustering
 from adaam.estimators.stored_rows import is_large
 from adaam.files import atomic_file
 from adaam.large import RowBlocks
 from adaam.planning import plan
-from adaam.rows import WRITERS, ArrayRows, RowSource, checked_blocks, open_rows, write_csv, writer_for
+from adaam.rows import WRITERS, ArrayRows, RowSource, checked_blocks, read_all, write_csv, writer_for
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 from adaam.storage import load, save
+from adaam.tables import CellError, TableError
+
+MAPPED = (*WRITERS, ".npz")  # kinds of files for mapped rows
+Outputs = dict[str, Callable[[], None]]  # what writes each
+
+
+def inspect(arguments: Namespace) -> None:
+    """Show what a table holds and what would be done with each of its columns."""
+    array = array_rows(arguments.rows)
+    if array is not None:
+        kind = "sparse numbers" if hasattr(array.X, "indptr") else "numbers"
+        print(f"{arguments.rows}: {array.n_rows} rows of {array.width} {kind} ({array.X.dtype}); all are used")
+        return
+    frame = open_frame(arguments.rows, arguments)
+    encoder, _ = encoder_for(frame, arguments)
+    try:
+        columns = encoder.plan(frame)
+    except TableError as error:
+        raise TableError(f"{arguments.rows}: {error}") from error
+    print("\n".join([*frame.notes, *column_lines(columns)]))
+    try:
+        width = len(encoder.fit(frame).get_feature_names_out())
+    except CellError as error:
+        print(f"Clustering would stop. {located(error, frame, arguments.rows)}.")
+    except TableError as error:
+        print(f"Clustering would stop. {arguments.rows}: {error}")
+    else:
+        n_used = sum(column.is_taken for column in columns)
+        print(f"{n_used} of {len(columns)} columns are used, as {width} features of {frame.n_rows} rows.")
 
 
 def cluster(arguments: Namespace) -> None:
     """Cluster the rows of a file and write a label for each."""
-    check_targets(arguments.output, arguments.plot)
+    output = arguments.output or STANDARD
+    truth_file = arguments.truth if arguments.truth and Path(arguments.truth).exists() else None
+    check_outputs([arguments.rows, truth_file], [output, arguments.model, arguments.plot], force=arguments.force)
+    check_formats(output, arguments.plot)
     model = clusterer(arguments)
-    rows, known, image_shape = rows_to_cluster(arguments.rows)
-    if arguments.plot and isinstance(rows, RowSource):
+    rows = in_memory(read_rows(arguments.rows, arguments), arguments.rows)
+    if arguments.plot and isinstance(rows.X, RowSource):
         raise TableError(f"{arguments.rows}: is too large to draw. Leave --plot out, or draw a part of the rows.")
-    classes = read_labels(arguments.truth) if arguments.truth else known
-    n_rows = rows.n_rows if isinstance(rows, RowSource) else len(rows)
-    if classes is not None and len(classes) != n_rows:
-        raise TableError(f"{arguments.truth}: holds {len(classes)} classes for {n_rows} rows.")
-    labels = model.fit_predict(rows)
+    classes = known_classes(rows, arguments)
+    for line in rows.report:
+        say(line)
+    labels = model.fit_predict(rows.source(arguments.rows))
 
     say(str(model.selection_))
-    sizes = ", ".join(str(size) for size in np.bincount(labels))
+    sizes = ", ".join(str(size) for size in np.bincount(labels[labels >= 0]))
     say(f"{len(labels)} rows in {model.n_clusters_} clusters of {sizes}")
+    if (labels < 0).any():
+        say(f"{(labels < 0).sum()} rows are outliers, labelled -1")
     if classes is not None:
-        say(
-            f"accuracy {clustering_accuracy(classes, labels):.1%}   "
-            f"NMI {normalized_mutual_information(classes, labels):.3f}   "
-            f"ARI {adjusted_rand_index(classes, labels):.3f}   (against the known classes, which the fit never saw)"
-        )
+        say(scores(classes, labels))
+    columns = fitted_columns(rows, model, layers=arguments.layers)
+    outputs: Outputs = {output: lambda: write_columns(output, columns)}
     if arguments.model:
-        save(model, arguments.model)
-        say(f"wrote {arguments.model}")
+        outputs[arguments.model] = lambda: save(rows.kept_model(model), arguments.model)
     if arguments.plot:
-        from adaam.report.figures import draw_clusters
+        outputs[arguments.plot] = lambda: draw(rows, model, labels, arguments.plot)
+    write_all(outputs)
 
-        draw_clusters(rows, model.transform(rows), labels, model.cluster_centers_, image_shape, arguments.plot)
-        say(f"wrote {arguments.plot}")
-    if arguments.output:
-        write_labels(arguments.output, labels)
-        say(f"wrote {arguments.output}" if arguments.output != "-" else "")
+
+def write_all(outputs: Outputs) -> None:
+    """Write every output that can be written; raise for those that cannot when the others are safe."""
+    failures = []
+    for target, write in outputs.items():
+        try:
+            write()
+        except (OSError, ValueError, TypeError, ImportError) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            failures.append(error)
+        else:
+            say(f"wrote {target}" if target != STANDARD else "")
+    if failures:
+        raise failures[0]
+
+
+def draw(rows: Rows, model: AdaAMClustering, labels: Any, target: str) -> None:
+    """Draw the clusters."""
+    from adaam.report.figures import draw_clusters
+
+    X = rows.X.toarray() if hasattr(rows.X, "toarray") else rows.X
+    Z = model.transform(rows.source(target))
+    draw_clusters(X, Z, labels, model.cluster_centers_, rows.image_shape, target)
+
+
+def in_memory(rows: Rows, label: str) -> Rows:
+    """Read the rows of a small source; a row that is not finite is named."""
+    if isinstance(rows.X, RowSource) and is_large(rows.X):
+        return rows  # checked as they are read
+    read = Rows(read_all(rows.X), rows.X.names) if isinstance(rows.X, RowSource) else rows
+    if isinstance(read.X, np.ndarray):
+        for _ in checked_blocks(ArrayRows(read.X, label, read.names)):
+            pass
+    return read
+
+
+def known_classes(rows: Rows, arguments: Namespace) -> Any:
+    """Return known classes from the table or its archive, or from a file."""
+    if rows.classes is not None or not arguments.truth:
+        return rows.classes
+    n_rows = rows.n_rows if rows.kept is None else len(rows.kept)
+    classes = read_classes(arguments.truth, n_rows or 0, arguments)
+    if rows.kept is not None and len(classes) == len(rows.kept):
+        classes = classes[rows.kept]
+    if len(classes) != rows.n_rows:
+        raise TableError(f"{arguments.truth}: holds {len(classes)} classes for {rows.n_rows} rows.")
+    return classes
+
+
+def scores(classes: Any, labels: Any) -> str:
+    """Tell how well clusters agree with known classes, over the rows that have one."""
+    numbers, known = class_numbers(classes)
+    y, found = numbers[known], np.asarray(labels)[known]
+    part = "" if known.all() else f"{known.sum()} rows with "
+    return (
+        f"accuracy {clustering_accuracy(y, found):.1%}   "
+        f"NMI {normalized_mutual_information(y, found):.3f}   "
+        f"ARI {adjusted_rand_index(y, found):.3f}   (against {part}the known classes, which the fit never saw)"
+    )
 
 
 def clusterer(arguments: Namespace) -> AdaAMClustering:
     """Return the clusterer that the options describe: the choice without labels, unless one metric is asked for."""
     one_metric = arguments.components or arguments.neighbors or arguments.preparation
     if one_metric and arguments.clusters == "auto":
-        raise ValueError("--clusters auto goes with the choice of metric; leave out the options of one metric.")
+        raise ValueError(
+            "--components, --neighbors and --preparation describe one metric, which needs a number of clusters: add "
+            "--clusters C, or leave them out to have metric and number chosen."
+        )
     return AdaAMClustering(
         arguments.clusters,
         learner=learner(arguments) if one_metric else None,
         head=arguments.head,
+        contamination=arguments.contamination,
         random_state=arguments.seed,
         verbose=int(arguments.verbose),
     )
@@ -74,15 +177,18 @@ def fit(arguments: Namespace) -> None:
     """Learn a map from the rows of a file and write it as a model file; or say what that would take."""
     if not (arguments.dry_run or arguments.output):
         raise TableError("fit needs a model file to write: add -o FILE, or --dry-run.")
-    rows = source_of(arguments.rows)
+    check_outputs([arguments.rows], [arguments.output], force=arguments.force)
+    rows = read_rows(arguments.rows, arguments)
     pairs: Any = RowBlocks() if arguments.pairs == "blocks" else arguments.pairs
+    for line in rows.report:
+        say(line)
     if arguments.dry_run:
+        itemsize = rows.X.dtype.itemsize
         assert rows.n_rows is not None  # every kind of file tells it
-        itemsize = rows.dtype.itemsize
-        print(plan(rows.n_rows, rows.n_features, arguments.clusters, pairs=pairs, itemsize=itemsize, stored=True))
+        print(plan(rows.n_rows, rows.width, arguments.clusters, pairs=pairs, itemsize=itemsize, stored=True))
         return
-    model = learner(arguments).set_params(pairs=pairs, verbose=int(arguments.verbose)).fit(rows)
-    save(model, arguments.output)
+    model = learner(arguments).set_params(pairs=pairs, verbose=int(arguments.verbose)).fit(rows.source(arguments.rows))
+    save(rows.kept_model(model), arguments.output)
     if not model.plan_.exact:
         say(str(model.plan_))
     if model.stability_ is not None:
@@ -90,46 +196,100 @@ def fit(arguments: Namespace) -> None:
     say(f"{model.n_features_in_} features to {model.n_components_} components; wrote {arguments.output}")
 
 
+def predict(arguments: Namespace) -> None:
+    """Tell the cluster of new rows by a model that was kept."""
+    output = arguments.output or STANDARD
+    check_outputs([arguments.model, arguments.rows], [output], force=arguments.force)
+    check_formats(output, None)
+    kept = load(arguments.model)
+    model = estimator_of(kept)
+    if not hasattr(model, "predict"):
+        raise TableError(
+            f"{arguments.model}: is a metric, which has no clusters. Make one with adaam cluster --model, or map the "
+            "rows with adaam transform."
+        )
+    rows = new_rows(arguments.rows, kept, arguments)
+    with warnings.catch_warnings():
+        # Columns were matched by name, or the file names none.
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        X = matched(rows.X, model)
+        X = read_all(X) if isinstance(X, RowSource) and not is_large(X) else X
+        columns = predicted_columns(rows, model, X, layers=arguments.layers)
+    write_columns(output, columns)
+    if output != STANDARD:
+        say(f"{len(columns['cluster'])} rows; wrote {output}")
+
+
 def transform(arguments: Namespace) -> None:
     """Map the rows of a file by a model file, block by block."""
-    model = load(arguments.model)
-    rows = source_of(arguments.rows)
-    columns = fitted_order(rows.names, getattr(model, "feature_names_in_", None))
+    check_outputs([arguments.model, arguments.rows], [arguments.output], force=arguments.force)
+    ending = Path(arguments.output).suffix.lower()
+    if arguments.output != STANDARD and ending not in MAPPED:
+        raise TableError(f"{arguments.output}: ending {ending!r} is not known; use one of {', '.join(MAPPED)}.")
+    kept = load(arguments.model)
+    model = estimator_of(kept)
+    rows = new_rows(arguments.rows, kept, arguments)
     names = [str(name) for name in model.get_feature_names_out()]
     with warnings.catch_warnings():
-        # Columns were matched by name above, or the file names none.
+        # Columns were matched by name, or the file names none.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
-        mapped = (model.transform(block[:, columns]) for _, block in checked_blocks(rows))
+        if isinstance(rows.X, RowSource) or not hasattr(rows.X, "indptr"):
+            source = matched(rows.X, model)
+            source = source if isinstance(source, RowSource) else ArrayRows(source, arguments.rows, rows.names)
+            mapped: Iterator[FloatMatrix] = (model.transform(block) for _, block in checked_blocks(source))
+        else:
+            mapped = iter([model.transform(rows.X)])
         n_rows = write_blocks(arguments.output, mapped, names)
-    if arguments.output != "-":
+    if arguments.output != STANDARD:
         say(f"{n_rows} rows of {len(names)} components; wrote {arguments.output}")
+
+
+def estimator_of(kept: Any) -> Any:
+    """Return the estimator of a model that may have been kept with the treatment of a table's columns."""
+    return kept[-1] if hasattr(kept, "steps") else kept
+
+
+def matched(X: Any, model: Any) -> Any:
+    """Return rows with columns in the order the model was fitted on, where a source names them."""
+    names = getattr(X, "names", None)
+    fitted = getattr(model, "feature_names_in_", None)
+    if names is None or fitted is None or list(fitted) == names:
+        return X
+    missing = [name for name in fitted if name not in names]
+    if missing or len(names) != len(fitted):
+        wanted = ", ".join(map(str, fitted[:8])) + (", ..." if len(fitted) > 8 else "")
+        raise TableError(
+            f"{X.label}: the columns are not those the model was fitted on ({wanted}); "
+            + (f"{missing[0]!r} is missing." if missing else f"there are {len(names)} of them.")
+        )
+    return OrderedRows(X, [names.index(name) for name in fitted], list(fitted))
+
+
+class OrderedRows:
+    """Rows of a source with their columns in another order."""
+
+    def __init__(self, rows: RowSource, places: list[int], names: list[str]) -> None:
+        self.rows, self.places, self.names = rows, places, names
+        self.label, self.n_rows, self.n_features, self.dtype = rows.label, rows.n_rows, rows.n_features, rows.dtype
+
+    def blocks(self) -> Iterator[FloatMatrix]:
+        """Yield the rows in order."""
+        for block in self.rows.blocks():
+            yield block[:, self.places]
 
 
 def write_blocks(target: str, blocks: Iterator[FloatMatrix], names: list[str]) -> int:
     """Write rows as they come; an .npz archive alone is put together in memory."""
-    if target == "-":
+    if target == STANDARD:
         return write_csv(sys.stdout.buffer, blocks, names)
-    if check_ending(target) not in WRITERS:
+    if Path(target).suffix.lower() == ".npz":
         Z = np.vstack([*blocks])
-        write_rows(target, Z, names)
+        with atomic_file(target) as stream:
+            np.savez(stream, X=Z)
         return len(Z)
     write = writer_for(target)
     with atomic_file(target) as stream:
         return write(stream, blocks, names)
-
-
-def fitted_order(names: list[str] | None, fitted_names: Any) -> Any:
-    """Columns in the order the model was fitted on; other names are refused."""
-    if names is None or fitted_names is None or list(fitted_names) == names:
-        return slice(None)
-    missing = [name for name in fitted_names if name not in names]
-    if missing or len(names) != len(fitted_names):
-        wanted = ", ".join(map(str, fitted_names[:8])) + (", ..." if len(fitted_names) > 8 else "")
-        raise TableError(
-            f"the columns are not those the model was fitted on ({wanted}); "
-            + (f"{missing[0]!r} is missing." if missing else f"there are {len(names)} of them.")
-        )
-    return [names.index(name) for name in fitted_names]
 
 
 def learner(arguments: Namespace) -> AdaAM:
@@ -142,44 +302,10 @@ def learner(arguments: Namespace) -> AdaAM:
     )
 
 
-def rows_to_cluster(source: str) -> tuple[Any, Any, tuple[int, int] | None]:
-    """Return rows, their classes where known, and the shape of their images; rows too large to load stay a source."""
-    if can_be_opened(source):
-        rows = open_rows(source)
-        if is_large(rows):
-            return rows, None, None
-    table = rows_of(source)
-    return table.X, table.classes, table.image_shape
-
-
-def can_be_opened(source: str) -> bool:
-    """Whether rows of this kind can be read block by block."""
-    return Path(source).is_dir() or Path(source).suffix.lower() in (".npy", ".parquet", ".zarr")
-
-
-def source_of(source: str) -> RowSource:
-    """Open rows without reading them where their kind allows."""
-    if can_be_opened(source):
-        return open_rows(source)
-    table = rows_of(source)
-    return ArrayRows(table.X, source, table.names)
-
-
-def rows_of(source: str) -> Table:
-    """Read rows and check that they form a table of numbers."""
-    table = read_table(source)
-    if table.X.ndim != 2 or table.X.dtype.kind not in "fiub":
-        raise TableError(f"{source}: holds an array of shape {table.X.shape} and type {table.X.dtype}, not a table.")
-    return table
-
-
-def check_targets(output: str | None, plot: str | None) -> None:
-    """Refuse what cannot be written before an hour of work, not after."""
-    if output and output != "-":
+def check_formats(output: str, plot: str | None) -> None:
+    """Refuse kinds of files that cannot be written before an hour of work, not after."""
+    if output != STANDARD:
         check_ending(output)
-    for target in (output, plot):
-        if target and target != "-" and not Path(target).resolve().parent.is_dir():
-            raise TableError(f"{target}: its folder does not exist.")
     if plot:
         from adaam.report.figures import check_drawable
 

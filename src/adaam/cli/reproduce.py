@@ -3,6 +3,7 @@
 import os
 import shlex
 from argparse import ArgumentParser, Namespace
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from adaam.bench.records import RecordsError, RecordsFile, missing, read_records
 from adaam.bench.session import Outcome, describe_failures, run_tasks
 from adaam.bench.skips import runnable, skip_records
 from adaam.cli.commands import say
+from adaam.cli.outputs import check_folder
+from adaam.cli.streams import show
 from adaam.files import atomic_file
 from adaam.report.chart_files import write_chart
 from adaam.report.charts import all_charts
@@ -25,6 +28,7 @@ from adaam.report.summary import summaries
 from adaam.report.tables import RENDERERS, all_tables, text
 
 RECORDS = "records.jsonl"
+PAGE = "report.html"
 DEFAULT_OUT = "adaam-results"
 
 
@@ -56,6 +60,11 @@ def add_commands(subparsers: Any) -> None:
     command.add_argument("records", metavar="RECORDS", help="a records file (.jsonl, .jsonl.gz) or a results folder")
     command.add_argument("--out", metavar="FOLDER", help="where to write (default: the folder of the records)")
 
+    for name in ("reproduce", "report"):
+        subparsers.choices[name].add_argument(
+            "--force", action="store_true", help="write into a folder that holds files of another kind"
+        )
+
 
 def reproduce(arguments: Namespace) -> None:
     """Run a plan's missing cases and write what its records show."""
@@ -66,11 +75,15 @@ def reproduce(arguments: Namespace) -> None:
     folder = data_folder(arguments.data)
     plan = available(chosen_plan(arguments, folder), folder, required=arguments.datasets is not None)
     out = Path(arguments.out)
+    check_folder(out, (RECORDS,), force=arguments.force)
     out.mkdir(parents=True, exist_ok=True)
 
     with RecordsFile(out / RECORDS) as records:
         if records.torn_bytes:
-            say(f"{records.path}: {records.torn_bytes} bytes of a record cut short were dropped; it will be run again.")
+            say(
+                f"{records.path}: {records.torn_bytes} bytes of a record cut short were set aside in "
+                f"{records.torn_path.name}; it will be run again."
+            )
         cases = plan.cases(sizes(plan.datasets))
         ready, left_out = runnable(cases)
         for reason in dict.fromkeys(reason for _, reason in left_out):
@@ -102,6 +115,7 @@ def report(arguments: Namespace) -> None:
     if not reading.records:
         raise RecordsError(f"{source}: holds no records.")
     out = Path(arguments.out) if arguments.out else source.parent
+    check_folder(out, (RECORDS, source.name, PAGE), force=arguments.force)
     out.mkdir(parents=True, exist_ok=True)
     write_report(reading.records, out, exhibits=source.parent / FOLDER)
 
@@ -164,25 +178,47 @@ def command_of(arguments: Namespace) -> str:
 
 
 def write_report(records: list[dict[str, Any]], out: Path, *, exhibits: Path) -> None:
-    """Write every table in every form, every figure, and the page; print the first table."""
-    tables = all_tables(records)
+    """Write every table in every form, every figure, and the page; print the first table once all are there.
+
+    What cannot be written is told at the end, when all else has been.
+    """
+    tables, failures = all_tables(records), Failures()
     for table in tables:
         for ending, render in RENDERERS.items():
-            with atomic_file(out / f"{table.name}{ending}") as stream:
+            with failures, atomic_file(out / f"{table.name}{ending}") as stream:
                 stream.write(render(table).encode())
-    if tables:
-        print(text(tables[0]))
     written = [f"{table.name}.{{{','.join(ending[1:] for ending in RENDERERS)}}}" for table in tables]
     try:
-        written += [f"{chart.name}.{{png,pdf}}" for chart in all_charts(records) if write_chart(chart, out)]
+        for chart in all_charts(records):
+            with failures:
+                write_chart(chart, out)
+                written.append(f"{chart.name}.{{png,pdf}}")
     except ImportError as error:
         say(f"figures were left out. {error}")
     try:
-        page = write_page(records, stored_exhibits(records, exhibits), out)
-        say(f"to look at: {page}")
+        with failures:
+            page = write_page(records, stored_exhibits(records, exhibits), out)
+            say(f"to look at: {page}")
     except ImportError as error:
         say(f"the page was left out. {error}")
+    if tables:  # whoever reads it may leave
+        show(text(tables[0]))
+    if failures.told:
+        raise OSError(f"{_several(len(failures.told), 'output')} could not be written: {'; '.join(failures.told)}")
     say(f"wrote to {out}: {', '.join(written)}" if written else f"{out}: there is nothing to show yet.")
+
+
+class Failures(AbstractContextManager[None]):
+    """Notes an output that cannot be written, and lets the others be."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if not isinstance(error, OSError):
+            return False
+        self.told.append(str(error))
+        return True
 
 
 def stored_exhibits(records: list[dict[str, Any]], folder: Path) -> list[Exhibit]:

@@ -1,165 +1,336 @@
-"""Rows and labels in and out of files, by their ending: .npy, .npz, .csv, .parquet."""
+"""Rows for the commands: a table with its columns treated, an array, or a source too large to load."""
 
-import csv
-import io
 import sys
-from dataclasses import dataclass
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csc_array, csr_array, issparse
 from sklearn.datasets import load_digits
+from sklearn.pipeline import Pipeline
 
-from adaam._typing import FloatMatrix, IntVector
-from adaam.files import atomic_file
+from adaam._typing import IntVector
+from adaam.cli.outputs import STANDARD
+from adaam.estimators.stored_rows import is_large
+from adaam.rows import ArrayRows, RowsError, RowSource, open_rows
+from adaam.tables import (
+    CellError,
+    Column,
+    Frame,
+    TableEncoder,
+    TableError,
+    TextForm,
+    missing_cells,
+    numbers_of,
+    read_delimited,
+    read_frame,
+)
+from adaam.untrusted import NUMBERS_AND_WORDS, Archive, UnreadableFileError, open_archive, reading
 
-ENDINGS = (".npy", ".npz", ".csv", ".parquet")
-
-
-class TableError(ValueError):
-    """A file cannot be read or written as a table."""
+AS_REQUESTED = "id, as requested"
+MANY_COLUMNS = 40  # more are told by their treatment, not one by one
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """Rows, and what came with them: classes for scoring, column names, the shape of the image a row draws."""
+class Rows:
+    """Rows as numbers, and what came with them."""
 
-    X: FloatMatrix
-    classes: Any = None
+    X: Any  # matrix, CSR array or RowSource
     names: list[str] | None = None
+    encoder: TableEncoder | None = None  # where the numbers are not the table's own
+    id_name: str = "row"
+    ids: Any = None
+    classes: Any = None
     image_shape: tuple[int, int] | None = None
+    report: tuple[str, ...] = ()
+    frame: Frame | None = None  # the table that they were made from
+    kept: Any = None  # which rows of the table these are, where some were left out
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, where it is known."""
+        return self.X.n_rows if isinstance(self.X, RowSource) else int(self.X.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.X.n_features if isinstance(self.X, RowSource) else int(self.X.shape[1])
+
+    def source(self, label: str) -> Any:
+        """Return the rows in the form that carries their column names into a fit."""
+        if isinstance(self.X, RowSource) or issparse(self.X) or self.encoder is not None or self.names is None:
+            return self.X
+        return ArrayRows(self.X, label, self.names)
+
+    def kept_model(self, model: Any) -> Any:
+        """Return a fitted model together with the treatment of columns that new rows need too."""
+        return model if self.encoder is None else Pipeline([("table", self.encoder), ("model", model)])
 
 
-def read_table(source: str) -> Table:
-    """Read rows from a file, or scikit-learn's digits by the name "digits"."""
+def add_reading_options(command: ArgumentParser) -> None:
+    """Describe the options about the form of a file."""
+    group = command.add_argument_group("form of a text file (found out where not given)")
+    group.add_argument("--sep", metavar="SIGN", help=r'sign between cells: "," ";" "|" "\t", or " " for blanks')
+    group.add_argument("--encoding", metavar="NAME", help="such as utf-8, latin-1, utf-16")
+    group.add_argument("--header", choices=["yes", "no"], help="whether the first row names the columns")
+    group.add_argument("--skip", type=int, default=0, metavar="N", help="lines above the table to pass over")
+    group.add_argument("--comment", default="", metavar="SIGN", help="pass over lines that begin with this")
+    group.add_argument("--sheet", metavar="NAME", help="sheet of an Excel file (default: the first)")
+
+
+def add_column_options(command: ArgumentParser) -> None:
+    """Describe the options about the columns of a table."""
+    group = command.add_argument_group("columns of a table (adaam inspect FILE shows the defaults)")
+    group.add_argument("--columns", nargs="+", metavar="NAME", help="use these columns and no others")
+    group.add_argument("--drop", nargs="+", metavar="NAME", help="leave these columns out")
+    group.add_argument("--id", metavar="NAME", help="column that names the rows in the output")
+    for kind, does in (
+        ("number", "use as a number"),
+        ("category", "encode as categories"),
+        ("date", "use as a number of days"),
+    ):
+        group.add_argument(f"--{kind}", nargs="+", default=[], metavar="NAME", help=does)
+    group.add_argument("--text", metavar="NAME", help="cluster by the words of this column (TF-IDF)")
+    group.add_argument(
+        "--missing",
+        choices=["impute", "drop-columns", "drop-rows", "error"],
+        default="impute",
+        help="missing values: filled in by the median or a category of their own (default), or what has them left out",
+    )
+    group.add_argument("--na", nargs="+", default=[], metavar="TEXT", help="further marks of missing values")
+    group.add_argument("--decimal", choices=[".", ","], help="decimal sign")
+    group.add_argument("--thousands", metavar="SIGN", help='sign between thousands; "" for none')
+    group.add_argument("--max-categories", type=int, default=20, metavar="N", help="text with more values is left out")
+
+
+def read_rows(source: str, arguments: Namespace) -> Rows:
+    """Read rows for a fit; rows too large to load stay a source."""
+    array = array_rows(source)
+    if array is not None:
+        return replace(array, classes=None) if getattr(arguments, "truth", None) else array
+    frame = open_frame(source, arguments)
+    try:
+        return table_rows(frame, arguments)
+    except CellError as error:
+        raise located(error, frame, source) from error
+    except TableError as error:
+        raise TableError(f"{source}: {error}") from error
+
+
+def array_rows(source: str) -> Rows | None:
+    """Return embedded data, the rows of an array file or a source too large to load; None for a table."""
     if source == "digits":
         digits = load_digits()
-        return Table(digits.data, digits.target, list(digits.feature_names), (8, 8))
-    path = Path(source)
-    ending = check_ending(source)
-    if not path.is_file():
+        return Rows(digits.data, list(digits.feature_names), classes=digits.target, image_shape=(8, 8))
+    if source == STANDARD:
+        return None
+    path, ending = Path(source), Path(source).suffix.lower()
+    if not path.exists():
         raise TableError(f'{source}: no such file. (The name "digits" stands for the embedded data set.)')
-    try:
-        if ending == ".npy":
-            return Table(np.load(path, mmap_mode="r", allow_pickle=False))
-        if ending == ".npz":
-            return _read_npz(path)
-        return _read_csv(path) if ending == ".csv" else _read_parquet(path)
-    except (ValueError, OSError, EOFError) as error:
-        if isinstance(error, TableError):
-            raise
-        raise TableError(f"{source}: cannot be read as {ending}: {error}") from error
+    if path.is_dir() or ending in (".npy", ".zarr"):
+        return Rows(open_rows(source))
+    if ending == ".npz":
+        return read_npz(path)
+    if ending == ".parquet" and path.stat().st_size > 1 << 24:  # small ones may hold columns of every kind
+        try:
+            opened = open_rows(source)
+        except RowsError:  # columns that are no numbers
+            return None
+        return Rows(opened) if is_large(opened) else None
+    return None
 
 
-def read_labels(source: str) -> Any:
-    """Read one column of classes."""
-    table = read_table(source)
-    values = np.asarray(table.X)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1:
-        raise TableError(f"{source}: has shape {values.shape}; classes must be one column.")
-    return values
-
-
-def write_rows(target: str, Z: FloatMatrix, names: list[str]) -> None:
-    """Write rows to a file, whole or not at all; "-" is standard output as CSV."""
-    if target == "-":
-        sys.stdout.write(_csv_text(Z, names))
-        return
-    ending = check_ending(target)
-    if not Path(target).resolve().parent.is_dir():
-        raise TableError(f"{target}: its folder does not exist.")
-    with atomic_file(target) as stream:
-        if ending == ".npy":
-            np.save(stream, Z, allow_pickle=False)
-        elif ending == ".npz":
-            np.savez(stream, X=Z)
-        elif ending == ".csv":
-            stream.write(_csv_text(Z, names).encode())
-        else:
-            parquet, table = _pyarrow()
-            columns = {name: Z[:, j] for j, name in enumerate(names)}
-            parquet.write_table(table(columns), stream)
-
-
-def write_labels(target: str, labels: IntVector) -> None:
-    """Write one column of cluster numbers; in .npy it is a vector."""
-    if target.endswith(".npy"):
-        with atomic_file(target) as stream:
-            np.save(stream, labels, allow_pickle=False)
-    else:
-        write_rows(target, labels[:, None], ["cluster"])
-
-
-def check_ending(source: str) -> str:
-    """Return the file's ending if it is one we know."""
-    ending = Path(source).suffix.lower()
-    if ending not in ENDINGS:
-        raise TableError(f"{source}: ending {ending!r} is not known; use one of {', '.join(ENDINGS)}.")
-    return ending
-
-
-def _read_npz(path: Path) -> Table:
-    with np.load(path, allow_pickle=False) as archive:
-        keys = list(archive.keys())
+def read_npz(path: Path) -> Rows:
+    """Read an archive of arrays named X, y and image_shape, or a sparse matrix as SciPy writes it."""
+    with reading(path, ".npz", TableError), open_archive(path) as archive:
+        keys = [name.removesuffix(".npy") for name in archive.names]
+        if {"format", "data", "shape"} <= set(keys):
+            return Rows(_sparse(archive))
         key = "X" if "X" in keys else keys[0] if len(keys) == 1 else None
         if key is None:
             raise TableError(f"{path}: holds arrays {', '.join(keys)}; the rows must be named X.")
-        shape = tuple(int(side) for side in archive["image_shape"]) if "image_shape" in keys else None
-        image_shape = shape if shape is not None and len(shape) == 2 else None
-        return Table(archive[key], archive["y"] if "y" in keys else None, None, image_shape)
+        X = archive.array(f"{key}.npy")
+        classes = archive.array("y.npy", NUMBERS_AND_WORDS) if "y" in keys else None
+        shape = archive.array("image_shape.npy").tolist() if "image_shape" in keys else None
+    if X.ndim != 2:
+        raise TableError(f"{path}: holds an array of shape {X.shape} and type {X.dtype}, not a table of numbers.")
+    is_shape = isinstance(shape, list) and len(shape) == 2 and all(isinstance(side, int) for side in shape)
+    return Rows(X, classes=classes, image_shape=(shape[0], shape[1]) if is_shape and shape is not None else None)
 
 
-def _read_csv(path: Path) -> Table:
-    """Read numbers separated by commas; a first line that is not all numbers names the columns."""
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        first = next(csv.reader(stream), None)
-    if not first:
-        raise TableError(f"{path}: is empty.")
-    names = None if all(map(_is_number, first)) else first
+def _sparse(archive: Archive) -> Any:
+    """Return a sparse matrix whose indices point into it."""
+    form = archive.array("format.npy", NUMBERS_AND_WORDS).item()
+    form = form.decode() if isinstance(form, bytes) else form
+    make = {"csr": csr_array, "csc": csc_array}.get(form)
+    if make is None:
+        raise UnreadableFileError(f"it holds a sparse matrix of format {form!r}; use CSR or CSC")
+    shape = tuple(int(side) for side in archive.array("shape.npy").ravel())
+    matrix = make(tuple(archive.array(f"{name}.npy") for name in ("data", "indices", "indptr")), shape=shape)
+    matrix.check_format(full_check=True)
+    return csr_array(matrix)
+
+
+def open_frame(source: str, arguments: Namespace, expected: tuple[str, ...] = ()) -> Frame:
+    """Read a table in the form that the options describe."""
+    sep = arguments.sep.encode().decode("unicode_escape") if arguments.sep else None
+    header = None if arguments.header is None else arguments.header == "yes"
+    form = TextForm(sep, arguments.encoding, header, arguments.skip, arguments.comment)
+    if source == STANDARD:
+        return read_delimited(sys.stdin.buffer.read(), "standard input", form, expected)
+    return read_frame(Path(source), form, sheet=arguments.sheet, expected=expected)
+
+
+def table_rows(frame: Frame, arguments: Namespace) -> Rows:
+    """Treat the columns of a table as the defaults and the options have it."""
+    encoder, truth = encoder_for(frame, arguments)
+    encoder.fit(frame)
+    report, kept = list(frame.notes), None
+    if arguments.missing == "drop-rows":
+        kept = ~encoder.incomplete_rows(frame)
+        report.append(f"rows with missing values are left out: {(~kept).sum()} of {len(kept)}")
+        frame = frame.take(kept)
+        encoder.fit(frame)
+    report += column_lines(encoder.columns_)
+    id_name, ids = row_names(encoder.columns_, frame)
+    if ids is not None:
+        report.append(f"the output identifies rows by {id_name} (--id NAME chooses another column)")
+    elif kept is not None:
+        ids = np.flatnonzero(kept) + 1
+    return Rows(
+        encoder.transform(frame),
+        names=[str(name) for name in encoder.get_feature_names_out()],
+        encoder=None if encoder.is_identity else encoder,
+        id_name=id_name,
+        ids=ids,
+        classes=None if truth is None else frame.column(truth),
+        report=tuple(report),
+        frame=frame,
+        kept=kept,
+    )
+
+
+def encoder_for(frame: Frame, arguments: Namespace) -> tuple[TableEncoder, str | None]:
+    """Return the encoder that the options describe, and the column of known classes, if one was named."""
+    kinds = {name: kind for kind in ("number", "category", "date") for name in listed(getattr(arguments, kind), frame)}
+    kinds |= {arguments.text: "text"} if arguments.text else {}
+    kinds |= {arguments.id: "id"} if arguments.id else {}
+    truth = getattr(arguments, "truth", None)
+    truth = truth if truth in frame.names else None
+    drop = listed(arguments.drop or [], frame) + ([truth] if truth else [])
+    encoder = TableEncoder(
+        columns=listed(arguments.columns, frame) if arguments.columns else None,
+        drop=drop,
+        kinds=kinds,
+        missing={"drop-columns": "drop", "drop-rows": "impute"}.get(arguments.missing, arguments.missing),
+        na_values=list(arguments.na),
+        decimal=arguments.decimal,
+        thousands=arguments.thousands,
+        max_categories=arguments.max_categories,
+    )
+    return encoder, truth
+
+
+def listed(names: list[str], frame: Frame) -> list[str]:
+    """Return names of columns; one word may hold several with commas between them."""
+    found = []
+    for name in names:
+        parts = [part.strip() for part in name.split(",")]
+        found += parts if name not in frame.names and len(parts) > 1 else [name]
+    return found
+
+
+def row_names(columns: tuple[Column, ...], frame: Frame) -> tuple[str, Any]:
+    """Return what names the rows: the column that was asked for, or the first of ids without gaps."""
+    for column in sorted(columns, key=lambda column: column.reason != AS_REQUESTED):
+        if column.kind == "id" and column.treatment == "left out" and column.name in frame.names:
+            cells = frame.column(column.name)
+            if column.reason != AS_REQUESTED and missing_cells(cells).any():
+                continue
+            whole = cells.dtype.kind == "f" and not np.isnan(cells).any() and (cells == np.round(cells)).all()
+            return column.name, cells.astype(np.int64) if whole else cells
+    return "row", None
+
+
+def column_lines(columns: tuple[Column, ...]) -> list[str]:
+    """Tell what is done with each column; of very many, those of one kind and treatment in one line."""
+    groups: dict[Any, list[Column]] = {}
+    for column in columns:
+        alone = len(columns) <= MANY_COLUMNS or column.treatment == "refused"
+        key = column.name if alone else (column.kind, column.treatment, column.n_missing > 0)
+        groups.setdefault(key, []).append(column)
+    lines = []
+    for group in groups.values():
+        if len(group) <= 3:
+            lines += [f"  {column}" for column in group]
+            continue
+        first, second, last = group[0], group[1], group[-1]
+        gaps = " with missing values" if first.n_missing else ""
+        told = f"{first.treatment} ({len(group)} columns of kind {first.kind}{gaps}; the first: {first.reason})"
+        lines.append(f"  {first.name}, {second.name}, ... {last.name}: {told}")
+    return lines
+
+
+def new_rows(source: str, model: Any, arguments: Namespace) -> Rows:
+    """Read rows for a fitted model: the columns it was fitted on, treated as they were then."""
+    encoder, array = encoder_of(model), array_rows(source)
+    if array is not None:
+        if encoder is not None:
+            wanted = ", ".join(column.name for column in encoder.columns_ if column.is_taken)
+            raise TableError(f"{source}: is an array, but the model needs a table with the columns {wanted[:200]}.")
+        return array
+    names = tuple(str(name) for name in getattr(encoder or model, "feature_names_in_", ()))
+    frame = open_frame(source, arguments, names)
     try:
-        rows = np.loadtxt(
-            path, delimiter=",", skiprows=int(names is not None), ndmin=2, encoding="utf-8-sig", quotechar='"'
-        )
-    except ValueError as error:
-        raise TableError(f"{path}: every cell below the column names must be a number: {error}") from error
-    return Table(rows, None, names)
+        if encoder is not None:
+            id_name, ids = row_names(encoder.columns_, frame)
+            return Rows(encoder.transform(frame), None, None, id_name, ids, report=frame.notes)
+        return Rows(numbers_of(frame, names or frame.names), list(names or frame.names), report=frame.notes)
+    except CellError as error:
+        raise located(error, frame, source) from error
+    except TableError as error:
+        raise TableError(f"{source}: {error}") from error
 
 
-def _read_parquet(path: Path) -> Table:
-    parquet, _ = _pyarrow()
-    try:
-        table = parquet.read_table(path)
-    except Exception as error:  # pyarrow's errors share no base with ValueError
-        raise TableError(f"{path}: cannot be read as .parquet: {error}") from error
-    columns = [column.to_numpy() for column in table.columns]
-    for name, column in zip(table.column_names, columns, strict=True):
-        if column.dtype.kind not in "fiub":
-            raise TableError(f"{path}: column {name!r} holds {column.dtype}, not numbers. Drop or encode it.")
-    return Table(np.column_stack(columns), None, list(table.column_names))
+def encoder_of(model: Any) -> TableEncoder | None:
+    """Return the treatment of columns that a model was kept with."""
+    first = model[0] if isinstance(model, Pipeline) else None
+    return first if isinstance(first, TableEncoder) else None
 
 
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise TableError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
-    return pq, pa.table
+def read_classes(truth: str, n_rows: int, arguments: Namespace) -> Any:
+    """Read known classes of so many rows from a file of one column."""
+    path = Path(truth)
+    if not path.exists():
+        raise TableError(f"--truth {truth}: is neither a column of the table nor a file.")
+    if path.suffix.lower() in (".npy", ".npz"):
+        values = read_npz(path).X if path.suffix.lower() == ".npz" else np.load(path, mmap_mode="r", allow_pickle=False)
+        values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+        if values.ndim != 1:
+            raise TableError(f"{truth}: has shape {values.shape}; classes must be one column.")
+        return np.asarray(values)
+    form = TextForm(encoding=arguments.encoding)
+    frame = read_frame(path, form)
+    if frame.n_rows == n_rows - 1:  # the first class stood alone and was taken as a name
+        frame = read_frame(path, replace(form, header=False))
+    if len(frame.names) != 1:
+        raise TableError(f"{truth}: has the columns {', '.join(frame.names[:12])}; classes must be one column.")
+    return frame.columns[0]
 
 
-def _csv_text(Z: FloatMatrix, names: list[str]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(Z.tolist())
-    return text.getvalue()
+def class_numbers(classes: Any) -> tuple[IntVector, Any]:
+    """Return known classes as numbers, and which rows have one."""
+    cells = np.asarray(classes)
+    known = ~missing_cells(cells)
+    numbers = np.full(len(cells), -1)
+    numbers[known] = np.unique(cells[known].astype(str), return_inverse=True)[1]
+    return numbers, known
 
 
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+def located(error: CellError, frame: Frame, source: str) -> TableError:
+    """Name the file and the line of a cell that stands in the way."""
+    where = "" if frame.lines is None else f" (line {int(frame.lines[error.row])})"
+    told = str(error).replace(f"row {error.row + 1}", f"row {error.row + 1}{where}", 1)
+    return TableError(f"{source}: {told}")

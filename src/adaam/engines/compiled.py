@@ -5,22 +5,22 @@ imported where `uses_numba` says so and nowhere else.
 """
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from getpass import getuser
 from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
 from threading import Lock
 
 import numpy as np
 
 from adaam._checks import check_word
+from adaam.files import own_lock_path, waiting_lock
 
 # Below so many rows NumPy is done before numba is even imported, and rounding errors of float32 do not cancel.
 MANY_ROWS = 4096
+
+LONGEST_WAIT_S = 120.0  # compiling takes a third of it on a slow core
 
 _COMPILING = Lock()
 
@@ -87,20 +87,11 @@ def _one_process_at_a_time(kind: str) -> Iterator[None]:
     from adaam.engines.simd import DIGEST
 
     stamp = repr((version("numba"), DIGEST, __file__, os.environ.get("NUMBA_CACHE_DIR")))
-    try:
-        import fcntl
-
-        path = Path(tempfile.gettempdir()) / f"adaam-compiled-{kind}-{getuser()}.lock"
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600), "a+")
-    except (ImportError, OSError, KeyError):  # no such locks here, no folder, or a user without a name
+    path = own_lock_path(f"compiled-{kind}")
+    if path is None or (path.exists() and path.read_text() == stamp):
         yield
         return
-    with file:
-        file.seek(0)
-        if file.read() == stamp:
-            yield
-            return
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with waiting_lock(path, LONGEST_WAIT_S) as is_ours:
         yield
-        file.truncate(0)
-        file.write(stamp)
+        if is_ours:
+            path.write_text(stamp)

@@ -113,6 +113,9 @@ class CPUEngine:
         """Return the sum over rows of weight * a b', in float64; None stands for a column of ones."""
         if A is None:
             return self.cross(spread(weights, B.shape[0])[:, None], B)
+        if issparse(B) and not issparse(A):
+            # The product with sparse columns is as long as they are many: one, not one for each row block.
+            return np.asarray(B.T @ (_float64(A) * beside(weights, slice(None)))).T
 
         def part(rows: slice) -> FloatMatrix:
             if A is B and not issparse(A):

@@ -133,18 +133,23 @@ def partition(view: View, n_clusters: int, seed: int) -> Partition:
 
 def _exchanged(merging: Merging, n_clusters: int, seed: int) -> IntVector:
     """Cluster of each leaf of the dendrogram, after clusters exchanged smaller and smaller parts of it."""
-    tree, between, draws = merging.tree, merging.between, Draws(np.random.default_rng(seed))
+    tree, draws = merging.tree, Draws(np.random.default_rng(seed))
+    # Graphs of parts, each made from the next finer one.
+    graphs, parts = [merging.between], [np.arange(tree.n_leaves)]
+    n_parts = tree.n_leaves / PART_RATIO
+    while n_parts > PART_RATIO * n_clusters:
+        coarse = tree.cut(int(n_parts))
+        m = int(coarse.max()) + 1
+        onto = np.empty(graphs[-1].n_nodes, dtype=np.intp)
+        onto[parts[-1]] = coarse
+        graphs.append(graphs[-1].contracted(onto, m))
+        parts.append(coarse)
+        n_parts /= PART_RATIO
     clusters = tree.cut(n_clusters)
-    n_parts = PART_RATIO * n_clusters
-    while n_clusters > 1:
-        parts = tree.cut(min(tree.n_leaves, int(n_parts)))
-        m = int(parts.max()) + 1
-        held = _majority(parts, clusters, between.degrees, n_clusters)
-        if len(np.unique(held)) == n_clusters:
-            clusters = refined(between.contracted(parts, m), held, n_clusters, draws)[parts]
-        if m == tree.n_leaves:
-            break
-        n_parts *= PART_RATIO
+    for graph, part in zip(graphs[::-1], parts[::-1], strict=True):
+        held = _majority(part, clusters, merging.between.degrees, n_clusters)
+        if n_clusters > 1 and len(np.unique(held)) == n_clusters:
+            clusters = refined(graph, held, n_clusters, draws)[part]
     return clusters
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from adaam.bench.datasets import DATASETS, title_of
 from adaam.bench.skips import skip_notes
+from adaam.files import spreadsheet_text
 from adaam.report.summary import Record, Summary, method_title, paper_accuracy, paper_statistics, row_order, summaries
 
 MEBIBYTE = 1 << 20
@@ -171,11 +172,11 @@ def csv_text(table: Table) -> str:
     headings: list[str] = []
     for heading, has_paper in zip(table.columns, beside, strict=True):
         headings += [heading, f"{heading} (paper)"] if has_paper else [heading]
-    writer.writerow(headings)
+    writer.writerow(map(spreadsheet_text, headings))
     for row in table.rows:
         line: list[str] = []
-        for cell, has_paper in zip(row, beside, strict=True):
-            own = "" if cell.text == "–" else cell.text
+        for place, (cell, has_paper) in enumerate(zip(row, beside, strict=True)):
+            own = "" if cell.text == "–" else spreadsheet_text(cell.text) if place < table.n_names else cell.text
             line += [own, cell.paper] if has_paper else [own]
         writer.writerow(line)
     return stream.getvalue()

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from adaam._typing import FloatMatrix
-from adaam.rows.protocol import RowsError, check_numbers, rows_per_block
+from adaam.rows.protocol import RowsError, check_numbers, check_width, rows_per_block
+
+MAX_BLOCK_BYTES = 1 << 30
 
 
 class ArrayRows:
@@ -31,12 +33,14 @@ class ArrayRows:
         self.n_rows: int | None = int(array.shape[0])
         self.n_features = int(array.shape[1])
         self.dtype: np.dtype[Any] = check_numbers(label, np.dtype(array.dtype))
+        check_width(label, self.n_features)
 
     def blocks(self) -> Iterator[FloatMatrix]:
         """Yield the rows in order."""
         height = rows_per_block(self.n_features)
         chunks = getattr(self.array, "chunks", None)
-        if chunks:  # a chunk is unpacked whole, so one that is read in parts is unpacked several times
+        if chunks and chunks[0] * self.n_features * 8 <= MAX_BLOCK_BYTES:
+            # A chunk is unpacked whole, so one that is read in parts is unpacked several times.
             height = max(1, height // chunks[0]) * chunks[0]
         for start in range(0, self.n_rows or 0, height):
             yield np.asarray(self.array[start : start + height])

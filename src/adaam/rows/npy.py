@@ -1,5 +1,7 @@
 """Rows of a .npy file, read by plain reads: no page of the file stays in the process."""
 
+import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from adaam._typing import FloatMatrix
-from adaam.rows.protocol import RowsError, check_numbers, rows_per_block
+from adaam.rows.protocol import RowsError, check_numbers, check_width, rows_per_block
+from adaam.untrusted import array_header, reading
 
 
 class NpyRows:
@@ -24,23 +27,29 @@ class NpyRows:
     def __init__(self, path: Any) -> None:
         self.path = Path(path)
         self.label = str(path)
-        try:
-            header = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise RowsError(f"{self.label}: cannot be read as .npy: {error}") from error
-        if not isinstance(header, np.memmap) or header.ndim != 2:
-            raise RowsError(f"{self.label}: holds an array of shape {header.shape}, not a table of rows.")
-        self.n_rows: int | None = header.shape[0]
-        self.n_features: int = header.shape[1]
-        self.dtype = check_numbers(self.label, header.dtype)
-        self._offset: int = header.offset
-        self._by_rows = header.flags.c_contiguous
+        with reading(self.label, ".npy", RowsError), self.path.open("rb") as stream:
+            shape, by_columns, dtype = array_header(stream)
+            self._offset: int = stream.tell()
+            n_there = os.fstat(stream.fileno()).st_size - self._offset
+        if len(shape) != 2 or min(shape) < 0:
+            raise RowsError(f"{self.label}: holds an array of shape {shape}, not a table of rows.")
+        self.dtype = check_numbers(self.label, dtype)
+        check_width(self.label, shape[1])
+        n_bytes = math.prod(shape) * dtype.itemsize
+        if n_bytes > n_there:
+            raise RowsError(
+                f"{self.label}: cannot be read as .npy: it is truncated, with {n_there} of the {n_bytes} bytes that "
+                f"shape {shape} takes."
+            )
+        self.n_rows: int | None = shape[0]
+        self.n_features: int = shape[1]
+        self._by_rows = not by_columns or 1 in shape
 
     def blocks(self) -> Iterator[FloatMatrix]:
         """Yield the rows in order."""
         n_rows, height = self.n_rows or 0, rows_per_block(self.n_features)
         if not self._by_rows:  # written column by column: each block gathers from all over the file
-            array = np.load(self.path, mmap_mode="r", allow_pickle=False)
+            array = np.memmap(self.path, self.dtype, "r", self._offset, (n_rows, self.n_features), "F")
             for start in range(0, n_rows, height):
                 yield np.ascontiguousarray(array[start : start + height])
             return

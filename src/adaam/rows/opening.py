@@ -10,7 +10,7 @@ from adaam.rows.array import ArrayRows
 from adaam.rows.npy import NpyRows
 from adaam.rows.parquet import ParquetRows
 from adaam.rows.protocol import RowsError, RowSource
-from adaam.rows.zarr import is_zarr, zarr_rows
+from adaam.rows.zarr import ZarrRows, is_zarr
 
 
 def open_rows(path: str | os.PathLike[str]) -> RowSource:
@@ -44,7 +44,7 @@ def open_rows(path: str | os.PathLike[str]) -> RowSource:
     if ending == ".npy":
         return NpyRows(place)
     if ending == ".zarr":
-        return zarr_rows(place)
+        return ZarrRows(place)
     if ending == ".parquet" or place.is_dir():
         return ParquetRows(place)
     raise RowsError(

@@ -8,6 +8,7 @@ import numpy as np
 
 from adaam._typing import FloatMatrix
 from adaam.rows.protocol import RowsError, check_numbers, rows_per_block
+from adaam.untrusted import reading
 
 
 class ParquetRows:
@@ -26,30 +27,29 @@ class ParquetRows:
         self.files = sorted(folder.rglob("*.parquet")) if folder.is_dir() else [folder]
         if not self.files:
             raise RowsError(f"{self.label}: the folder holds no .parquet file.")
-        opened = [self._opened(file) for file in self.files]
-        self.names: list[str] | None = list(opened[0].schema_arrow.names)
-        for file, parts in zip(self.files, opened, strict=True):
-            if list(parts.schema_arrow.names) != self.names:
-                raise RowsError(f"{file}: its columns are not those of {self.files[0]}.")
-        self.dtype = np.result_type(*(self._column_type(part.schema_arrow) for part in opened))
-        self.n_rows: int | None = sum(part.metadata.num_rows for part in opened)
-        self.n_features = len(self.names)
+        with reading(self.label, ".parquet", RowsError):
+            opened = [self._opened(file) for file in self.files]
+            self.names: list[str] | None = list(opened[0].schema_arrow.names)
+            for file, parts in zip(self.files, opened, strict=True):
+                if list(parts.schema_arrow.names) != self.names:
+                    raise RowsError(f"{file}: its columns are not those of {self.files[0]}.")
+            if not self.names:
+                raise RowsError(f"{self.label}: has no columns.")
+            self.dtype = np.result_type(*(self._column_type(part.schema_arrow) for part in opened))
+            self.n_rows: int | None = sum(part.metadata.num_rows for part in opened)
+            self.n_features = len(self.names)
 
     def blocks(self) -> Iterator[FloatMatrix]:
         """Yield the rows in order."""
         for file in self.files:
-            with self._opened(file) as opened:
+            with reading(file, ".parquet", RowsError), self._opened(file) as opened:
                 for batch in opened.iter_batches(batch_size=rows_per_block(self.n_features)):
                     columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
                     yield np.column_stack(columns)
 
     def _opened(self, file: Path) -> Any:
-        try:
+        with reading(file, ".parquet", RowsError):
             return self._open(file)
-        except FileNotFoundError:
-            raise
-        except Exception as error:  # pyarrow's errors share no base with ValueError
-            raise RowsError(f"{file}: cannot be read as .parquet: {error}") from error
 
     def _column_type(self, schema: Any) -> np.dtype[Any]:
         kinds = []

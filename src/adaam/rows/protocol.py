@@ -6,8 +6,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from adaam._typing import FloatMatrix
+from adaam.untrusted import UnreadableFileError
 
 BLOCK_BYTES = 1 << 25  # of rows in float64, read at a time
+MAX_FEATURES = 1 << 24
 
 
 @runtime_checkable
@@ -28,7 +30,7 @@ class RowSource(Protocol):
         ...
 
 
-class RowsError(ValueError):
+class RowsError(UnreadableFileError):
     """Rows cannot be read: no table of numbers, or numbers that are not finite."""
 
 
@@ -73,6 +75,12 @@ def counted_rows(source: RowSource) -> int:
 def read_all(source: RowSource) -> FloatMatrix:
     """Read all rows into memory, in their own type; what reads them checks them."""
     return np.vstack([np.empty((0, source.n_features), source.dtype), *source.blocks()])
+
+
+def check_width(label: str, n_features: int) -> None:
+    """Refuse rows that no memory holds."""
+    if n_features > MAX_FEATURES:
+        raise RowsError(f"{label}: has rows of {n_features} features; {MAX_FEATURES} are the most that are read.")
 
 
 def check_numbers(label: str, dtype: np.dtype[Any]) -> np.dtype[Any]:

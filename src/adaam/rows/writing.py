@@ -4,6 +4,7 @@ import csv
 import io
 import os
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from adaam._typing import FloatMatrix
-from adaam.files import atomic_file
+from adaam.files import atomic_file, spreadsheet_text
 from adaam.rows.opening import as_rows
 from adaam.rows.protocol import RowsError, checked_blocks
 
@@ -81,10 +82,10 @@ def write_npy(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
         return text.getvalue()
 
     n_rows = 0
+    stream.write(header(0))
     for block in blocks:
-        if n_rows == 0:
+        if n_rows == 0:  # the length of a header does not depend on the type of numbers
             dtype = block.dtype
-            stream.write(header(0))
         stream.write(np.ascontiguousarray(block, dtype).data)
         n_rows += len(block)
     stream.seek(0)
@@ -93,7 +94,7 @@ def write_npy(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
 
 
 def write_csv(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str]) -> int:
-    """Write comma-separated values under a line of names."""
+    """Write comma-separated values under a line of names, which no spreadsheet takes for formulas."""
 
     def write(rows: list[list[Any]]) -> None:
         text = io.StringIO()
@@ -101,7 +102,7 @@ def write_csv(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
         stream.write(text.getvalue().encode())
 
     n_rows = 0
-    write([names])
+    write([[spreadsheet_text(name) for name in names]])
     for block in blocks:
         write(block.tolist())
         n_rows += len(block)
@@ -117,11 +118,14 @@ def write_parquet(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[s
         raise ImportError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
     n_rows, writer = 0, None
     try:
-        for block in blocks:
-            table = pa.table({name: np.ascontiguousarray(block[:, j]) for j, name in enumerate(names)})
-            writer = writer or pq.ParquetWriter(stream, table.schema)
-            writer.write_table(table)
-            n_rows += len(block)
+        filled = (block for block in blocks if len(block))
+        for block in chain(filled, [np.empty((0, len(names)))]):  # the last one makes a file of no rows
+            if writer is None or len(block):
+                columns = [np.ascontiguousarray(block[:, j]) for j in range(len(names))]
+                table = pa.Table.from_arrays(list(map(pa.array, columns)), names=names)
+                writer = writer or pq.ParquetWriter(stream, table.schema)
+                writer.write_table(table)
+                n_rows += len(block)
     finally:
         if writer is not None:
             writer.close()

@@ -1,0 +1,114 @@
+"""Outputs of a command, checked before work starts: nothing that exists is overwritten unless the user says so."""
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+STANDARD = "-"  # standard input as an input, standard output as an output
+
+
+class OutputError(ValueError):
+    """An output cannot be written, or would destroy something."""
+
+
+def check_outputs(inputs: Sequence[str | None], outputs: Sequence[str | None], *, force: bool) -> None:
+    """Refuse outputs that would destroy an input, another output or an existing file, or that cannot be written.
+
+    Parameters
+    ----------
+    inputs : sequence of str or None
+        What the command reads; None for options that were not given, and names of embedded data sets, do no harm.
+    outputs : sequence of str or None
+        What it writes; "-" is standard output and always in order.
+    force : bool
+        Whether existing files may be replaced. An input never may.
+
+    Raises
+    ------
+    OutputError
+        With the output, the reason and the way out.
+    """
+    targets = [target for target in outputs if target and target != STANDARD]
+    for i, target in enumerate(targets):
+        for source in inputs:
+            if source and source != STANDARD:
+                _check_apart(target, source)
+        for other in targets[:i]:
+            if _same(target, other):
+                raise OutputError(f"{target}: is named for two outputs. Give each a file of its own.")
+        _check_writable(target)
+        if not force and Path(target).is_file():
+            raise OutputError(f"{target}: exists already. Choose another name, or add --force to replace it.")
+
+
+def check_folder(folder: Path, made: Sequence[str], *, force: bool) -> None:
+    """Refuse a folder that holds something, unless the command made it itself.
+
+    Parameters
+    ----------
+    folder : Path
+        Where a command is about to write files.
+    made : sequence of str
+        Names of which a folder that the command made holds at least one.
+    force : bool
+        Whether files in a folder of somebody else's may be replaced.
+
+    Raises
+    ------
+    OutputError
+        With the folder, the reason and the way out.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder}: is a file; results are written to a folder. Choose another name.")
+    if force or not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not any((folder / name).exists() for name in made):
+        raise OutputError(
+            f"{folder}: holds files that this command did not make. Choose a new folder, or add --force to write there."
+        )
+
+
+def _check_apart(target: str, source: str) -> None:
+    if _same(target, source):
+        raise OutputError(
+            f"{target}: is also an input of this command and would be destroyed. Choose another name for the output."
+        )
+    folder = Path(source).resolve()
+    if folder.is_dir() and folder in Path(target).resolve().parents:
+        raise OutputError(
+            f"{target}: lies in the folder {source}, which is an input of this command. Write it somewhere else."
+        )
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two names lead to one file, through links of either kind."""
+    first, second = Path(one), Path(other)
+    if first.resolve() == second.resolve():
+        return not _is_device(first)
+    try:
+        return first.samefile(second) and not _is_device(first)
+    except OSError:
+        return False
+
+
+def _is_device(path: Path) -> bool:
+    """Whether a path is something that writing cannot destroy: a device, a pipe, a socket."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _check_writable(target: str) -> None:
+    path = Path(target).resolve()
+    if path.is_dir():
+        raise OutputError(f"{target}: is a folder. Name a file in it.")
+    if not path.parent.is_dir():
+        raise OutputError(f"{target}: its folder does not exist. Make it first: mkdir -p {path.parent}")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise OutputError(f"{target}: you have no permission to write it. Choose another name, or change that.")
+    # Outputs are written beside their place and then take it, so the folder itself must be writable.
+    if not _is_device(path) and not os.access(path.parent, os.W_OK | os.X_OK):
+        raise OutputError(f"{target}: you have no permission to write in its folder. Choose another folder.")

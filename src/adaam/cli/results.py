@@ -1,0 +1,120 @@
+"""Results of a command as columns, written by the ending of a file: .csv, .tsv, .npy, .npz, .parquet."""
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adaam.cli.outputs import STANDARD
+from adaam.cli.tables import Rows
+from adaam.estimators import AdaAMClustering
+from adaam.estimators.membership import own_shares
+from adaam.files import atomic_file, spreadsheet_text
+from adaam.tables import TableError
+
+ENDINGS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
+
+Columns = dict[str, Any]  # names and arrays of equal length
+
+
+def fitted_columns(rows: Rows, model: Any, *, layers: bool) -> Columns:
+    """Return what a fit tells of each row: its name, cluster, strength, outlier score and, if asked for, layers.
+
+    Of rows that do not fit in memory strength and outlier score are not known.
+    """
+    told = {"cluster": model.labels_, "strength": model.probabilities_, "outlier_score": model.outlier_scores_}
+    if layers:
+        told |= {f"layer_{i}": layer.labels for i, layer in enumerate(model.cluster_layers_, start=1)}
+    return _named(rows, told)
+
+
+def predicted_columns(rows: Rows, model: Any, X: Any, *, layers: bool) -> Columns:
+    """Return the same of new rows; of a model other than AdaAMClustering, their clusters alone."""
+    told = {"cluster": model.predict(X)}
+    if isinstance(model, AdaAMClustering):
+        told["strength"] = own_shares(model.membership_vectors(X), told["cluster"])
+        told["outlier_score"] = model.outlier_scores(X)
+    if layers:
+        told |= {f"layer_{i + 1}": model.predict(X, layer=i) for i in range(len(_layers(model)))}
+    return _named(rows, told)
+
+
+def _layers(model: Any) -> Any:
+    found = getattr(model, "cluster_layers_", None)
+    if found is None:
+        raise TableError(f"--layers: a model of {type(model).__name__} has no layers of clusters. Leave it out.")
+    return found
+
+
+def _named(rows: Rows, told: dict[str, Any]) -> Columns:
+    """Put the names of rows before what is told of them, and leave out what is not known."""
+    known = {name: np.asarray(values) for name, values in told.items() if values is not None}
+    id_name = f"{rows.id_name}_of_row" if rows.id_name in known else rows.id_name
+    return {id_name: row_ids(rows, len(known["cluster"])), **known}
+
+
+def row_ids(rows: Rows, n_rows: int) -> Any:
+    """Return the names of rows, or their numbers, the first being 1."""
+    return np.arange(1, n_rows + 1) if rows.ids is None else rows.ids
+
+
+def write_columns(target: str, columns: Columns) -> None:
+    """Write columns to a file, or as CSV to standard output; a .npy file holds the clusters alone."""
+    if target == STANDARD:
+        sys.stdout.write(_text(columns, ","))
+        return
+    ending = check_ending(target)
+    with atomic_file(target) as stream:
+        if ending == ".npy":
+            np.save(stream, columns["cluster"], allow_pickle=False)
+        elif ending == ".npz":
+            arrays: dict[str, Any] = {name: _plain(values) for name, values in columns.items()}
+            np.savez(stream, **arrays)
+        elif ending == ".parquet":
+            pa, pq = _pyarrow()
+            pq.write_table(pa.table({name: pa.array(np.asarray(values)) for name, values in columns.items()}), stream)
+        else:
+            stream.write(_text(columns, "\t" if ending == ".tsv" else ",").encode())
+
+
+def check_ending(target: str) -> str:
+    """Return a file's ending if results can be written so; devices and pipes get CSV."""
+    if Path(target).exists() and not Path(target).is_file():
+        return ".csv"
+    ending = Path(target).suffix.lower()
+    if ending not in ENDINGS:
+        raise TableError(f"{target}: ending {ending!r} is not known; use one of {', '.join(ENDINGS)}.")
+    if ending == ".parquet":
+        _pyarrow()
+    return ending
+
+
+def _text(columns: Columns, sep: str) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=sep, lineterminator="\n")
+    writer.writerow(map(spreadsheet_text, columns))
+    writer.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
+    return text.getvalue()
+
+
+def _cells(values: Any) -> list[Any]:
+    array = np.asarray(values)
+    return [f"{value:.4f}" for value in array] if array.dtype.kind == "f" else array.tolist()
+
+
+def _plain(values: Any) -> Any:
+    """Return an array that needs no pickle."""
+    array = np.asarray(values)
+    return np.array(["" if value is None else str(value) for value in array]) if array.dtype.kind == "O" else array
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise TableError("Parquet files need pyarrow. Install it with: pip install 'adaam[tables]'") from error
+    return pa, pq

@@ -1,0 +1,23 @@
+"""Tables as people have them: columns of every kind are read, recognised and turned into numbers, with reasons."""
+
+from adaam.tables.columns import Column
+from adaam.tables.delimited import TextForm, read_delimited
+from adaam.tables.encoder import TableEncoder
+from adaam.tables.features import numbers_of
+from adaam.tables.frame import CellError, Frame, TableError, frame_of, missing_cells
+from adaam.tables.reading import ENDINGS, read_frame
+
+__all__ = [
+    "ENDINGS",
+    "CellError",
+    "Column",
+    "Frame",
+    "TableEncoder",
+    "TableError",
+    "TextForm",
+    "frame_of",
+    "missing_cells",
+    "numbers_of",
+    "read_delimited",
+    "read_frame",
+]

@@ -1,0 +1,82 @@
+"""Dates written as text: whether a column holds them, in which form, and as a number of days."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from adaam._typing import FloatVector
+from adaam.tables.frame import Cells
+
+TIME = r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:[AaPp][Mm])?(?:Z|[+-]\d{2}:?\d{2})?)?"
+PATTERN = re.compile(
+    rf"(?:\d{{4}}-\d{{1,2}}(?:-\d{{1,2}})?{TIME}"  # 2024-05-12 10:30:00
+    rf"|\d{{4}}[/.]\d{{1,2}}[/.]\d{{1,2}}{TIME}"
+    rf"|\d{{1,2}}([./-])\d{{1,2}}\1(?:\d{{4}}|\d{{2}}){TIME}"  # 12.05.2024, 5/12/24
+    rf"|\d{{1,2}}[ .-]+[A-Za-z]{{3,9}}\.?[ ,-]+\d{{2,4}}{TIME}"  # 12 May 2024
+    rf"|[A-Za-z]{{3,9}}\.? \d{{1,2}},? \d{{4}}{TIME}"  # May 12, 2024
+    r"|\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s*(?:[AaPp][Mm])?)"  # 10:30
+)
+# Tried in this order; the first that reads every cell is taken. "ISO" is Python's own reader.
+FORMS = (
+    "ISO",
+    *(
+        f"{day}{time}"
+        for day in (
+            "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d",
+            "%Y.%m.%d", "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%Y-%m",
+        )
+        for time in ("", " %H:%M", " %H:%M:%S", " %I:%M %p")
+    ),
+    "%H:%M", "%H:%M:%S",
+)  # fmt: skip
+SECONDS_PER_DAY = 86_400.0
+LONGEST_DATE = 64  # characters; a longer cell is none
+
+
+def looks_like_dates(cells: Iterable[str]) -> bool:
+    """Whether all but a few cells are written as dates."""
+    texts = [cell.strip()[:LONGEST_DATE] for cell in cells]
+    if not any(PATTERN.fullmatch(text) for text in texts[:20]):
+        return False
+    hits = sum(bool(PATTERN.fullmatch(text)) for text in texts)
+    return bool(texts) and hits >= 0.95 * len(texts)
+
+
+def date_form(cells: Iterable[str]) -> str | None:
+    """Return the form in which every cell can be read, or None.
+
+    Examples
+    --------
+    >>> date_form(["12.05.2024", "31.12.2024"])
+    '%d.%m.%Y'
+    """
+    distinct = list(dict.fromkeys(cell.strip() for cell in cells))
+    return next((form for form in FORMS if all(_moment(cell, form) is not None for cell in distinct)), None)
+
+
+def days(cells: Cells, form: str, absent: Any) -> tuple[FloatVector, list[int]]:
+    """Return days since 1970, NaN where absent, and the places of cells that cannot be read."""
+    values = np.full(len(cells), np.nan)
+    if cells.dtype.kind == "M":
+        values[~absent] = cells[~absent].astype("datetime64[ms]").astype(np.float64) / (1000 * SECONDS_PER_DAY)
+        return values, []
+    bad = []
+    for i in np.flatnonzero(~absent).tolist():
+        moment = _moment(str(cells[i]).strip(), form)
+        if moment is None:
+            bad.append(i)
+        else:
+            values[i] = moment / SECONDS_PER_DAY
+    return values, bad
+
+
+def _moment(text: str, form: str) -> float | None:
+    """Return seconds since 1970."""
+    try:
+        moment = datetime.fromisoformat(text) if form == "ISO" else datetime.strptime(text, form)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,194 @@
+"""The one form of a table in here: named columns of numbers, dates, or text with None for missing."""
+
+import numbers
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_array
+
+from adaam.untrusted import UnreadableFileError
+
+Cells = npt.NDArray[Any]  # one column: numbers, booleans, datetime64, or objects that are str or None
+
+# Marks of missing values, in lower case: those that pandas knows, and signs that stand alone in a cell.
+MISSING_TEXTS = frozenset(
+    ("na", "n/a", "#n/a", "#na", "nan", "-nan", "null", "none", "nil", "<na>", "nat")
+    + ("#null!", "#div/0!", "#value!", "#ref!", "-", "--", "?", ".")
+)
+
+
+class TableError(UnreadableFileError):
+    """A table cannot be read, or cannot be used as it is."""
+
+
+class CellError(TableError):
+    """A cell stands in the way; `row` counts the rows of data from 0, so that readers can tell its line."""
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Named columns of equal length.
+
+    `lines` are the lines of the file that the rows begin on, where there are any, and `notes` say what a reader took
+    for granted. `decimal` is the decimal sign that the file's form suggests where its cells leave it open.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[Cells, ...]
+    lines: Cells | None = None
+    notes: tuple[str, ...] = ()
+    decimal: str | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.columns[0]) if self.columns else 0
+
+    def column(self, name: str) -> Cells:
+        """Return a column by its name."""
+        return self.columns[self.names.index(name)]
+
+    def take(self, rows: Any) -> "Frame":
+        """Return some of the rows."""
+        lines = None if self.lines is None else self.lines[rows]
+        return Frame(self.names, tuple(column[rows] for column in self.columns), lines, self.notes, self.decimal)
+
+
+def frame_of(X: Any) -> Frame:
+    """Return a pandas or polars DataFrame, a pyarrow Table or an array as a frame."""
+    if isinstance(X, Frame):
+        return X
+    if hasattr(X, "column_names") and hasattr(X, "schema"):  # pyarrow
+        return arranged(X.column_names, [_arrow_cells(column) for column in X.columns])
+    if hasattr(X, "iloc"):  # pandas, where names may occur twice
+        return arranged(X.columns, [_pandas_cells(X.iloc[:, j]) for j in range(X.shape[1])])
+    if hasattr(X, "get_columns"):  # polars
+        return arranged(X.columns, [_polars_cells(column) for column in X.get_columns()])
+    array = check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+    names = [f"x{j}" for j in range(array.shape[1])]
+    return arranged(names, [cells_of(array[:, j]) for j in range(array.shape[1])])
+
+
+def arranged(names: Iterable[Any], columns: Sequence[Cells], **more: Any) -> Frame:
+    """Return a frame whose names are text, none of them empty and none twice; what was changed is noted."""
+    given = [str(name).strip() for name in names]
+    taken, notes = set(given), list(more.pop("notes", ()))
+    found: list[str] = []
+    for j, name in enumerate(given):
+        fresh = name or f"column_{j + 1}"
+        if fresh in found:
+            fresh = next(f"{fresh}_{i}" for i in range(2, len(given) + 2) if f"{fresh}_{i}" not in taken | set(found))
+            first = given.index(name) + 1
+            notes.append(f"columns {first} and {j + 1} are both named {name!r}; the second is called {fresh!r} here")
+        found.append(fresh)
+    return Frame(tuple(found), tuple(columns), notes=tuple(notes), **more)
+
+
+def cells_of(values: Any) -> Cells:
+    """Return one column in its simplest form: numbers, booleans, dates, or text with None for missing."""
+    array = np.asarray(values)
+    if array.dtype.kind in "fiubM":
+        return array
+    if array.dtype.kind == "m":
+        return np.asarray(array / np.timedelta64(1, "D"))  # durations are numbers of days
+    present = [_plain(value) for value in array.tolist()]
+    kinds = {type(value) for value in present if value is not None}
+    if kinds and kinds <= {bool} and None not in present:
+        return np.array(present, dtype=bool)
+    if kinds and kinds <= {int, float}:
+        return np.array([np.nan if value is None else float(value) for value in present])
+    if kinds and kinds <= {datetime}:
+        moments = [None if value is None else value.replace(tzinfo=None) for value in present]
+        return np.array(moments, dtype="datetime64[us]")
+    cells = np.empty(len(present), dtype=object)
+    cells[:] = [None if value is None else str(value) for value in present]
+    return cells
+
+
+def missing_cells(cells: Cells, na_values: Iterable[str] = ()) -> npt.NDArray[np.bool_]:
+    """Tell which cells of a column hold nothing, or a mark for nothing."""
+    if cells.dtype.kind == "M":
+        return np.isnat(cells)
+    given = {str(value).strip() for value in na_values}
+    if cells.dtype.kind in "fiub":
+        marks = [float(value) for value in given if _is_float(value)]
+        absent = np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(len(cells), dtype=bool)
+        return np.asarray(absent | np.isin(cells, marks)) if marks else np.asarray(absent)
+    if given:
+        return np.array([_marks_nothing(cell, given) for cell in cells], dtype=bool)
+    # What ends in a digit is no mark of ours: most cells are settled here, without a call.
+    marked = [cell is None or (not cell[-1:].isdigit() and _marks_nothing(cell, given)) for cell in cells.tolist()]
+    return np.array(marked, dtype=bool)
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _marks_nothing(cell: str | None, given: set[str]) -> bool:
+    if cell is None:
+        return True
+    text = cell.strip()
+    return not text or text.lower() in MISSING_TEXTS or text in given
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as bool, int, float, datetime, str or None."""
+    if value is None or isinstance(value, str | bool | int | datetime):
+        return value
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, numbers.Number) or type(value).__name__ == "Decimal":
+        number = float(value)
+        return None if np.isnan(number) else number
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day)
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    return str(value)
+
+
+def _pandas_cells(series: Any) -> Cells:
+    values = series.to_numpy()
+    if values.dtype.kind in "fiubMm":
+        return cells_of(values)
+    cells = np.asarray(series.astype(object).to_numpy(), dtype=object).copy()
+    cells[series.isna().to_numpy()] = None
+    return cells_of(cells)
+
+
+def _polars_cells(series: Any) -> Cells:
+    if series.null_count() == 0 and (series.dtype.is_numeric() or str(series.dtype) == "Boolean"):
+        return np.asarray(series.to_numpy())
+    return _listed_cells(series.to_list())
+
+
+def _arrow_cells(column: Any) -> Cells:
+    if column.null_count == 0:
+        values = np.asarray(column.to_numpy())
+        if values.dtype.kind in "fiubM":
+            return values
+    return _listed_cells(column.to_pylist())
+
+
+def _listed_cells(values: list[Any]) -> Cells:
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = values
+    return cells_of(cells)
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,353 @@
+"""Awkward tables as people have them, made from a seed, each with what a person would expect of it."""
+
+import io
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+N = 60  # rows, in three groups of twenty that numbers alone can tell apart
+GROUP = np.repeat([0, 1, 2], N // 3)
+NAMES = ("Anna", "Jörg", "Zoë", "Mia", "Renée")
+
+
+@dataclass(frozen=True)
+class Awkward:
+    """A file, the options a user adds, and what must come of it."""
+
+    name: str  # of the file
+    content: bytes
+    options: tuple[str, ...] = ()
+    finds_groups: bool = True
+    told: tuple[str, ...] = ()  # parts of what is said on standard error
+    fails: bool = False
+    header: str | None = None  # first line of the output
+    stdin: bool = field(default=False)
+
+
+def numbers(seed=0, columns=4, scale=1.0):
+    """Three groups in a few columns."""
+    rng = np.random.default_rng(seed)
+    centers = rng.permuted(np.array([[0.0, 8.0, 16.0]] * columns), axis=1).T
+    return (centers[GROUP] + rng.normal(size=(N, columns))) * scale + 20
+
+
+def text(rows, names=None, sep=",", end="\n", encoding="utf-8"):
+    lines = [sep.join(map(str, row)) for row in rows]
+    return (end.join([sep.join(names), *lines] if names else lines) + end).encode(encoding)
+
+
+def rounded(X, digits=2):
+    return [[f"{value:.{digits}f}" for value in row] for row in X]
+
+
+def german(value, digits=2):
+    return f"{value:,.{digits}f}".replace(",", "_").replace(".", ",").replace("_", ".")
+
+
+def beside(*columns):
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def excel(rows, sheets=("Data",), title=None):
+    openpyxl = __import__("openpyxl")
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = sheets[0]
+    for line in ([[title], []] if title else []) + rows:
+        sheet.append(line)
+    for name in sheets[1:]:
+        book.create_sheet(name).append(["nothing"])
+    stream = io.BytesIO()
+    book.save(stream)
+    return stream.getvalue()
+
+
+def parquet(columns):
+    pa, pq = __import__("pyarrow"), __import__("pyarrow.parquet").parquet
+    stream = io.BytesIO()
+    pq.write_table(pa.table(columns), stream)
+    return stream.getvalue()
+
+
+def titanic():
+    rng = np.random.default_rng(1)
+    X = numbers(1, 3)
+    age = ["" if rng.random() < 0.2 else f"{value:.0f}" for value in X[:, 0]]
+    names = [
+        f'"{surname}, Mr. {name} the {i}th"'
+        for i, (surname, name) in enumerate(zip(NAMES * 12, NAMES * 12, strict=True))
+    ]
+    cabins = [f"C{i}" if i % 5 == 0 else "" for i in range(N)]
+    sexes, ports = np.array(["male", "female", "male"])[GROUP], np.array(["S", "C", "Q"])[GROUP]
+    rows = beside(range(1, N + 1), GROUP + 1, names, sexes, age, rounded(X[:, 1:2]), cabins, ports)
+    rows = [[*row[:5], row[5][0], *row[6:]] for row in rows]
+    return text(rows, ["PassengerId", "Pclass", "Name", "Sex", "Age", "Fare", "Cabin", "Embarked"])
+
+
+def bank():
+    rng = np.random.default_rng(2)
+    X = numbers(2, 2, 1000)
+    jobs = np.array(["admin.", "services", "retired"])[GROUP]
+    loans = np.array(["no", "yes", "no"])[GROUP]
+    housing = np.where(rng.random(N) < 0.5, "yes", "no")
+    rows = beside(X[:, 0].round().astype(int), jobs, loans, housing, X[:, 1].round().astype(int))
+    quoted = [[cell if isinstance(cell, (int, np.integer)) else f'"{cell}"' for cell in row] for row in rows]
+    return text(quoted, ['"balance"', '"job"', '"loan"', '"housing"', '"duration"'], ";")
+
+
+def sensor():
+    X = rounded(numbers(3, 3))
+    stamps = [f"2024-05-{1 + i // 24:02d}T{i % 24:02d}:00:00Z" for i in range(N)]
+    return text(
+        [[stamp, *row, "OK"] for stamp, row in zip(stamps, X, strict=True)], ["time", "t1", "t2", "t3", "status"]
+    )
+
+
+def with_missing(share, mark="", seed=4):
+    rng = np.random.default_rng(seed)
+    X = rounded(numbers(seed, 6))
+    return text([[mark if rng.random() < share else cell for cell in row] for row in X], list("abcdef"))
+
+
+def plain(names=("a", "b", "c", "d"), **options):
+    return text(rounded(numbers()), list(names), **options)
+
+
+def tables() -> list[Awkward]:
+    """All of them."""
+    X = numbers()
+    cells = rounded(X)
+    german_rows = [[german(value * 100) for value in row] for row in X]
+    a = []
+
+    def add(name: str, content: bytes, *options: str, **more: Any) -> None:
+        a.append(Awkward(name, content, options, **more))
+
+    # What people have.
+    add(
+        "titanic.csv",
+        titanic(),
+        told=(
+            "PassengerId: left out (id",
+            "Name: left out (free text",
+            "Age: used, imputed",
+            "Sex: encoded (2 categories",
+            "Cabin: left out",
+        ),
+        header="PassengerId,cluster",
+    )
+    species = np.array(["setosa", "versicolor", "virginica"])[GROUP]
+    iris = text(
+        [[*row, kind] for row, kind in zip(cells, species, strict=True)],
+        ["sepal length", "sepal width", "petal length", "petal width", "species"],
+    )
+    add("iris.csv", iris, told=("species: left out (named like known classes",))
+    add("iris_truth.csv", iris, "--truth", "species", told=("accuracy 100.0%",))
+    add("bank.csv", bank(), told=("job: encoded (3 categories", "loan: encoded (boolean", "separated by semicolons"))
+    add("sensor.csv", sensor(), told=("time: left out (dates; --date time", "status: left out (constant"))
+    # Excel and its exports.
+    header = ["kunde", "umsatz", "menge", "preis", "rabatt"]
+    sheet = [header, *([f"K{i:03d}", *map(float, row)] for i, row in enumerate(X))]
+    add("report.xlsx", excel(sheet), told=("kunde: left out (id",), header="kunde,cluster")
+    add(
+        "titled.xlsx",
+        excel(sheet, ("Daten", "Notes"), "Umsatz 2024"),
+        told=("1 line above the table left out", "other sheets are left out: Notes"),
+        header="kunde,cluster",
+    )
+    add(
+        "german.csv",
+        text([[f"K{i}", *row] for i, row in enumerate(german_rows)], header, ";", "\r\n", "cp1252"),
+        told=("umsatz: used (number, decimal comma, point between thousands)",),
+        header="kunde,cluster",
+    )
+    add("bom.csv", plain(encoding="utf-8-sig"), told=("  a: used (number)",))
+    add("utf16.csv", plain(sep="\t", encoding="utf-16"), told=("separated by tabs",))
+    add(
+        "sepline.csv",
+        b"sep=;\r\n" + text([[german(v) for v in row] for row in X], list("abcd"), ";", "\r\n"),
+        told=("a: used (number, decimal comma)",),
+    )
+    add(
+        "latin1.csv",
+        text(
+            [[*row, NAMES[i % 5]] for i, row in enumerate(cells)], ["größe", "b", "c", "d", "name"], encoding="latin-1"
+        ),
+        "--drop",
+        "name",
+        told=("größe: used (number)", "read as Windows-1252"),
+    )
+    # Headers.
+    add("years.csv", plain(("2018", "2019", "2020", "2021")), told=("2018: used", "taken as column names"))
+    add(
+        "country_years.csv",
+        text([[f"Land{i}", *row] for i, row in enumerate(cells)], ["country", "2018", "2019", "2020", "2021"]),
+        told=("country: left out (id", "2021: used"),
+        header="country,cluster",
+    )
+    add("no_header.csv", text(cells), told=("x0: used", "without a header"))
+    add("first_cell_empty.csv", text([["", *cells[0][1:]], *cells[1:]]), told=("60 rows", "x0: used, imputed"))
+    add(
+        "twice.csv",
+        plain(("a", "b", "a", "c")),
+        told=("columns 1 and 3 are both named 'a'; the second is called 'a_2'",),
+    )
+    add(
+        "one_too_many.csv",
+        plain(("a", "b", "c", "d", "e")),
+        fails=True,
+        told=("the header (line 1) names 5 columns, but rows have 4 cells",),
+    )
+    add(
+        "r_export.csv",
+        text([[f'"{i}"', *row] for i, row in enumerate(cells, 1)], ["a", "b", "c", "d"]),
+        told=("taken as row names",),
+        header="row_names,cluster",
+    )
+    add(
+        "pandas_index.csv",
+        text([[i, *row] for i, row in enumerate(cells)], ["", "a", "b", "c", "d"]),
+        told=("column_1: left out (id",),
+        header="column_1,cluster",
+    )
+    add("savetxt.csv", b"# " + plain(), told=("  a: used (number)",))
+    # Rows.
+    hashed = [row.copy() for row in cells]
+    hashed[7][0] = f"#{hashed[7][0]}"
+    add(
+        "hash.csv",
+        text(hashed, list("abcd")),
+        fails=True,
+        told=("column 'a' is numeric, but row 8 (line 9) holds '#", "--na"),
+    )
+    add("comments.csv", b"# station 12\n# 2024\n" + plain(), "--comment", "#", told=("60 rows",))
+    add("preamble.csv", b"exported by tool\n\n" + plain(), fails=True, told=("line ", "--skip N"))
+    add("skipped.csv", b"exported by tool\n\n" + plain(), "--skip", "2", told=("60 rows",))
+    add(
+        "ragged.csv",
+        text([*cells[:30], cells[30][:3], *cells[31:]], list("abcd")),
+        fails=True,
+        told=("line 32 has 3 cells, other rows have 4",),
+    )
+    add(
+        "trailing.csv",
+        text([[*row, ""] for row in cells], ["a", "b", "c", "d", ""]),
+        told=("column_5: left out (no values",),
+    )
+    quoted = [[*row, f'"line one\nline two of {i}, ""quoted"""'] for i, row in enumerate(cells)]
+    add("newlines.csv", text(quoted, [*"abcd", "note"]), told=("60 rows", "note: left out (free text"))
+    add(
+        "total_row.csv",
+        text([*cells, ["Total", *cells[0][1:]]], list("abcd")),
+        fails=True,
+        told=("column 'a' is numeric, but row 61 (line 62) holds 'Total'", "--drop a"),
+    )
+    add("empty_rows.csv", plain() + b",,,\n,,,\n", told=("60 rows", "empty rows at the end are left out: 2"))
+    gone = [*cells[:30], ["", "", "", ""], *cells[31:]]
+    add("empty_row.csv", text(gone, list("abcd")), told=("60 rows", "1 of 60 values missing"), finds_groups=False)
+    add(
+        "one_column.txt",
+        text([[row[0]] for row in cells[:20]] + [[""]] + [[row[0]] for row in cells[21:]], ["a"]),
+        told=("60 rows, 1 column", "1 of 60 values missing"),
+        finds_groups=False,
+    )
+    add("name_lost.csv", text(cells, ["a", "b", "c"]), fails=True, told=("names 3 columns, but rows have 4 cells",))
+    add("years.xlsx", excel([[2018, 2019, 2020, 2021], *X.tolist()]), told=("2018: used", "60 rows"))
+    add("crlf_blank.csv", plain(end="\r\n") + b"\r\n\r\n", told=("60 rows",))
+    add("spaces.txt", text(cells, list("abcd"), "   "), told=("separated by blanks",))
+    add("bars.txt", plain(sep="|"), told=("separated by bars",))
+    # Columns.
+    thousand = [[f'"{value * 1000:,.0f}"' for value in row] for row in X]
+    add("thousands.csv", text(thousand, list("abcd")), told=("a: used (number, comma between thousands)",))
+    add(
+        "swiss.csv",
+        text([[f"{value * 1000:,.2f}".replace(",", "'") for value in row] for row in X], list("abcd"), ";"),
+        told=("apostrophe between thousands",),
+    )
+    add(
+        "money.csv",
+        text(
+            [
+                [f"${value:.2f}", f"{other:.1f}%", *rest]
+                for (value, other), rest in zip(X[:, :2], [r[2:] for r in cells], strict=True)
+            ],
+            list("abcd"),
+        ),
+        told=("a: used (number)", "b: used (number)"),
+    )
+    add("missing30.csv", with_missing(0.3), finds_groups=False, told=("filled with the median",))
+    add("unknown_mark.csv", with_missing(0.05, "n.k."), fails=True, told=("holds 'n.k.'", "--na 'n.k.'"))
+    add("known_mark.csv", with_missing(0.05, "n.k."), "--na", "n.k.", told=("filled with the median",))
+    add("sentinel.csv", with_missing(0.05, "-999"), "--na", "-999", told=("filled with the median",))
+    add(
+        "all_missing.csv",
+        text(
+            [[*row, "NA", "7", "TRUE" if i % 2 else "FALSE"] for i, row in enumerate(cells)],
+            [*"abcd", "gone", "same", "flag"],
+        ),
+        told=("gone: left out (no values", "same: left out (constant: always 7)", "flag: encoded (boolean"),
+    )
+    add("drop_rows.csv", with_missing(0.02), "--missing", "drop-rows", told=("rows with missing values are left out",))
+    add(
+        "ids.csv",
+        text([[100000 + 7 * i, *row] for i, row in enumerate(cells)], ["customer", *"abcd"]),
+        told=("customer: left out (id: it rises",),
+        header="customer,cluster",
+    )
+    add(
+        "chosen.csv",
+        titanic(),
+        "--columns",
+        "Pclass,Fare",
+        "--category",
+        "Pclass",
+        told=("Pclass: encoded (3 categories", "Age: left out (not among"),
+        header="PassengerId,cluster",
+    )
+    add(
+        "records.jsonl",
+        "".join(
+            json.dumps({"id": i, **dict(zip("abcd", map(float, row), strict=True)), "tag": "xyz"[GROUP[i]]}) + "\n"
+            for i, row in enumerate(X)
+        ).encode(),
+        told=("tag: encoded (3 categories",),
+        header="id,cluster",
+    )
+    add(
+        "mixed.parquet",
+        parquet(
+            {
+                "key": [f"k{i}" for i in range(N)],
+                "a": X[:, 0],
+                "b": [None if i == 3 else float(v) for i, v in enumerate(X[:, 1])],
+                "kind": list(species),
+            }
+        ),
+        told=("b: used, imputed", "kind: encoded"),
+        header="key,cluster",
+    )
+    words = ("delivery late parcel lost", "price refund money charged", "screen battery phone broken")
+    said = [words[group].split() for group in GROUP]
+    notes = [[i, f"{each[i % 4]} {each[(i + 1) % 4]} {each[(i + 2) % 4]} case"] for i, each in enumerate(said)]
+    add(
+        "complaints.tsv",
+        text(notes, ["id", "note"], "\t"),
+        "--text",
+        "note",
+        told=("note: encoded (text: 12 words",),
+        header="id,cluster",
+    )
+    add("piped.csv", plain(sep=";"), stdin=True, told=("standard input: 60 rows",))
+    # Nothing to cluster.
+    add(
+        "only_text.csv",
+        text([[f"K{i}", f"2024-01-{1 + i % 28:02d}"] for i in range(N)], ["key", "day"]),
+        fails=True,
+        told=("no column is left to use", "--date day"),
+    )
+    add("header_only.csv", b"a,b,c\n", fails=True, told=("no rows below",))
+    add("picture.csv", b"\x89PNG\r\n\x00\x00", fails=True, told=("is not text",))
+    add("unclosed.csv", plain() + b'"1,2,3,4\n', fails=True, told=("line 62",))
+    return a
