@@ -21,7 +21,6 @@ import numpy as np
 from adaam import AdaAM
 from adaam.engines import CPUEngine
 from adaam.engines.blocks import blas_threads
-from adaam.engines.protocol import kept_from
 
 RESULTS = Path(__file__).parent / "results"
 STRIP_ROWS = 1000  # rows of the bare n x n products, which are written strip by strip: whole they fit into no memory
@@ -66,11 +65,10 @@ def cases(X, engine):
     basis = np.linalg.qr(np.random.default_rng(0).standard_normal((X.shape[1], asked["passes"][0][2].shape[1])))[0].T
     room = np.empty_like(X)
     for name, (P, t, Z, weights, diagonal) in zip(("intermediate", "final"), asked["passes"], strict=True):
-        threshold = kept_from(engine.cut(P, t, weights, diagonal), P.dtype)
+        cut = engine.cut_laplacian(P, t, Z, weights, diagonal)[0]
         given = {
             "cut and pruned pass in one": (engine.cut_laplacian, (P, t, Z, weights, diagonal, None)),
-            "pruned pass": (engine.pruned_gram, (P, threshold, Z, weights)),
-            "cut": (engine.cut, (P, t, weights, diagonal)),
+            "pruned pass": (partial(engine.cut_laplacian, cut=cut), (P, t, Z, weights, diagonal, None)),
         }
         for kernel, (verb, values) in given.items():
             yield f"{kernel}, {name}", partial(verb, *values), "PP' in float32", all_products(P)

@@ -1,6 +1,9 @@
-"""Shared data makers."""
+"""Shared data makers, and one cluster for all tests that ask for it: three worker processes of little memory."""
 
+import logging
 import os
+import warnings
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 # Several workers with several BLAS threads each would wait for one another; set before NumPy is loaded.
@@ -43,3 +46,50 @@ def paper_data():
         return X, y, len(np.unique(y))
 
     return load_set
+
+
+@pytest.fixture(scope="session")
+def new_cluster():
+    """Start a cluster of worker processes; its client is the current one unless told otherwise."""
+    from distributed import Client, LocalCluster
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+
+    @contextmanager
+    def start(n_workers, threads_per_worker=1, memory_limit="1.5GB", current=True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            local = LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=threads_per_worker,
+                processes=True,
+                memory_limit=memory_limit,
+                dashboard_address="127.0.0.1:0",
+                host="127.0.0.1",
+            )
+            client = Client(local, set_as_default=current)
+        try:
+            yield client
+        finally:
+            client.close()
+            local.close()
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def clusters(new_cluster):
+    """The cluster in use, last in a list: another one takes over where killed workers did not come back."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(new_cluster(3))], lambda: stack.enter_context(new_cluster(3))
+
+
+@pytest.fixture
+def client(clusters):
+    """The client that engines find by themselves."""
+    used, another = clusters
+    try:
+        used[-1].wait_for_workers(3, timeout=30)
+    except TimeoutError:
+        used.append(another())
+    return used[-1]

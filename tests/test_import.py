@@ -40,3 +40,10 @@ def test_import_adds_at_most_a_fifth_to_scikit_learns():
 @pytest.mark.parametrize("module", ["adaam", "adaam.cli"])
 def test_nothing_optional_is_loaded(module):
     assert measure(module)[1] == []
+
+
+def test_the_cluster_engine_is_loaded_when_it_is_used():
+    code = "import sys, adaam; print(*(name for name in sys.modules if name.startswith('adaam.engines.cluster.')))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    door = {"adaam.engines.cluster." + name for name in ("engine", "plan", "workers")}
+    assert set(run.stdout.split()) <= door

@@ -24,12 +24,13 @@ from sklearn.metrics import adjusted_rand_score
 
 from adaam import AdaAM, AdaAMClustering
 from adaam.engines import CPUEngine, FittedHeat, GPUEngine
-from adaam.engines.gpu import cut as gpu_cut
+from adaam.engines.gpu import arrays as gpu_arrays
 from adaam.engines.gpu import engine as gpu_engine
 from adaam.engines.gpu import fused as gpu_fused
+from adaam.engines.gpu import kmeans as gpu_kmeans
 from adaam.engines.gpu import neighbors as gpu_neighbors
-from adaam.engines.gpu import products as gpu_products
-from adaam.engines.gpu import rows as gpu_rows
+from adaam.engines.gpu import pruned as gpu_pruned
+from adaam.engines.pruned.cut import Bracket, exact_cut
 from adaam.scores import clustering_accuracy
 
 warnings.simplefilter("ignore")
@@ -204,9 +205,24 @@ def ceilings(bench):
     bench.record("ceilings", "copy", tb_per_s=bench.ceilings["copy"] / 1e12)
 
 
+def device_cut(pairs, t, diagonal):
+    return exact_cut(gpu_pruned.DeviceEntries(pairs, diagonal), t) * pairs.unit
+
+
+def kmeans_rounds(engine, Z, n_clusters, seeds, n_init=10):
+    """Labels of the best of ten k-means++ runs for each seed, as many at once as memory allows."""
+    place, ones = engine._place(), torch.ones(len(Z), dtype=torch.float64, device=Z.device)
+    rows = Z[gpu_kmeans.coordinate_order(Z)]
+    together = max(1, engine.tile_bytes // (128 * n_init * len(Z)))
+    for part in (seeds[first : first + together] for first in range(0, len(seeds), together)):
+        runs = gpu_kmeans.kmeans_runs(place, rows, ones, n_clusters, n_init, part)
+        best = runs.inertia.view(-1, n_init).argmin(dim=1) + n_init * torch.arange(len(part), device=Z.device)
+        yield from gpu_kmeans.nearest(place, Z, runs.centers[best]).T.cpu().numpy()
+
+
 def check(bench):
     """Kernels against plain float64 tiles on fresh random rows, then five whole fits against the CPU engine."""
-    place = gpu_rows.Place(bench.device, 1 << 28)
+    place = gpu_arrays.Place(bench.device, 1 << 28)
     if gpu_fused.available(bench.device):
         for n, d, r, weighted in (
             (5000, 300, 10, False),
@@ -222,17 +238,15 @@ def check(bench):
             size = float(n if w is None else w.sum())
             diagonal = torch.ones(n, device=bench.device, dtype=torch.float64) if w is None else w**2
             fused = gpu_fused.fused_pairs(P, w)
-            plain = gpu_products.TilePairs(P.double(), w, 2048)
+            plain = gpu_pruned.TilePairs(P.double(), w, 2048)
             for share in (0.04, 0.004, 0.5):
                 t = float(np.floor(size**2 * share))
-                cut = gpu_cut.exact_cut(fused, t, diagonal)
-                exact = gpu_cut.exact_cut(plain, t, diagonal)
-                squares = gpu_cut._squares(fused.P)
-                level = np.float32(cut / fused.unit)
-                tally = fused.count(float(level), float(level))
-                tally = gpu_cut._with_diagonal(tally, squares, diagonal, float(level), float(level))
-                again = gpu_cut.exact_cut(fused, t, diagonal)
-                passed = bool(tally.above < t <= tally.above + tally.inside) and cut == again
+                cut = device_cut(fused, t, diagonal)
+                exact = device_cut(plain, t, diagonal)
+                level = float(np.float32(cut / fused.unit))
+                tally = gpu_pruned.DeviceEntries(fused, diagonal).tally(Bracket(level, level))
+                again = device_cut(fused, t, diagonal)
+                passed = tally.holds(t) and cut == again
                 label = f"n={n} r={r} weighted={weighted} share={share}"
                 bench.expect("check", f"cut is the t-th magnitude, {label}", passed and abs(cut - exact) < 1e-5 * exact,
                              relative_to_float64=abs(cut - exact) / exact)  # fmt: skip
@@ -321,9 +335,9 @@ def kernels(bench):
     X, _ = bench.load("mnist")
     n, d = X.shape
     device_rows = torch.tensor(X, device=bench.device)
-    engine, place = bench.engine(), gpu_rows.Place(bench.device, 1 << 28)
+    engine, place = bench.engine(), gpu_arrays.Place(bench.device, 1 << 28)
     zeros = np.zeros(d)
-    rows = engine.asarray(gpu_rows.DeviceRows(device_rows))
+    rows = engine.asarray(gpu_arrays.DeviceRows(device_rows))
     bench.timed("kernels", "scatter (float64)", lambda: engine.scatter(rows, 1.0, zeros, 1.0), 2.0 * n * d * d, "fp64")
     bench.timed("kernels", "row_norms", lambda: engine.row_norms(rows), bytes_=4.0 * n * d)
     bench.timed("kernels", "distinct", lambda: engine.distinct(rows, 1.0), bytes_=4.0 * n * d)
@@ -343,8 +357,8 @@ def kernels(bench):
     bench.timed("kernels", "graph of 13 neighbours, ties shared", lambda: engine.neighbor_graph(Z, 13, 1.0))
     bench.timed("kernels", "its pieces", graph.piece_sizes)
     bench.timed("kernels", "its heat weights", lambda: graph.heat_half(heat, 1.0))
-    bench.timed("kernels", "their degrees", lambda: engine.half_degrees(half))
-    bench.timed("kernels", "their Gram matrix", lambda: engine.sparse_gram(half, Z))
+    bench.timed("kernels", "their degrees", half.degrees)
+    bench.timed("kernels", "their Gram matrix", lambda: half.gram(Z))
     bench.record("kernels", "prepared rows", n=n, d=dz, dtype=str(Y.dtype))
     bench.timed("kernels", "cross X'X (float64)", lambda: engine.cross(Z, Z), 2.0 * n * dz * dz, "fp64")
     k = 15  # 13 neighbours and two more, as a fit asks for
@@ -381,22 +395,20 @@ def kernels(bench):
         diagonal = torch.ones(n, device=bench.device, dtype=torch.float64)
         upper = n * n / 2.0
         K = fused.left.shape[1]
-        cut = gpu_cut.exact_cut(fused, t, diagonal)
+        cut = device_cut(fused, t, diagonal)
         threshold = cut * (1 - 16 * 1.1920929e-07)
         level = float(np.float32(cut / fused.unit))
         # Each entry needs its product on the tensor cores and at least one comparison on the plain units.
         per_entry = {"flops": upper * 4.0, "rate": "fp32"}
-        bench.timed(
-            "kernels", f"cut, stage {stage}", lambda f=fused, t=t: gpu_cut.exact_cut(f, t, diagonal), **per_entry, K=K
-        )
+        bench.timed("kernels", f"cut, stage {stage}", lambda f=fused, t=t: device_cut(f, t, diagonal), **per_entry, K=K)
         bench.timed("kernels", f"the guess of it, stage {stage}",
-                    lambda f=fused, t=t: gpu_cut._guess(f, gpu_cut._squares(f.P), diagonal, t).tolist())  # fmt: skip
-        usual = gpu_cut.MAX_COLLECTED, gpu_cut.SAMPLED_PAIRS
+                    lambda f=fused, t=t: gpu_pruned.DeviceEntries(f, diagonal).guess(t))  # fmt: skip
+        usual = gpu_pruned.MAX_COLLECTED, gpu_pruned.SAMPLED_PAIRS
         for collected, sampled in ((1 << 22, 1 << 22), (1 << 23, 1 << 22), (1 << 24, 1 << 20)):
-            gpu_cut.MAX_COLLECTED, gpu_cut.SAMPLED_PAIRS = collected, sampled
+            gpu_pruned.MAX_COLLECTED, gpu_pruned.SAMPLED_PAIRS = collected, sampled
             bench.timed("kernels", f"cut, {collected} collected, {sampled} sampled at most, stage {stage}",
-                        lambda f=fused, t=t: gpu_cut.exact_cut(f, t, diagonal))  # fmt: skip
-        gpu_cut.MAX_COLLECTED, gpu_cut.SAMPLED_PAIRS = usual
+                        lambda f=fused, t=t: device_cut(f, t, diagonal))  # fmt: skip
+        gpu_pruned.MAX_COLLECTED, gpu_pruned.SAMPLED_PAIRS = usual
         bench.timed("kernels", f"count pass, stage {stage}", lambda f=fused: f.count(level, level), **per_entry)
         bench.timed(
             "kernels", f"bin pass, stage {stage}", lambda f=fused: f.bin(level * 0.99, level * 1.01, 4096), **per_entry
@@ -413,9 +425,9 @@ def kernels(bench):
                             2.0 * upper * dz, "fp16", r=r)  # fmt: skip
             except Exception as error:
                 bench.record("kernels", f"pruned gram {shape} cannot run", reason=str(error)[:200])
-        plain = gpu_products.TilePairs(factor, None, 8192)
+        plain = gpu_pruned.TilePairs(factor, None, 8192)
         bench.timed("kernels", f"pruned gram by plain float32 tiles, stage {stage}",
-                    lambda p=plain: gpu_products.pruned_gram(p, threshold, Y.float()), 2.0 * upper * dz, "fp32", repeats=3)  # fmt: skip
+                    lambda p=plain: gpu_pruned.pruned_gram(p, threshold, Y.float()), 2.0 * upper * dz, "fp32", repeats=3)  # fmt: skip
 
 
 def timed_fit(bench, stage, X, repeats):
@@ -519,8 +531,8 @@ def mnist(bench):
     Z = model.transform(X)
     bench.timed("mnist", "transform", lambda: model.transform(X), bytes_=4.0 * X.numel())
     engine = bench.engine()
-    clusters = engine.kmeans(gpu_rows.DeviceRows(Z), 10, 10, 0, 1.0)
-    bench.timed("mnist", "k-means, 10 starts", lambda: engine.kmeans(gpu_rows.DeviceRows(Z), 10, 10, 0, 1.0), repeats=3,
+    clusters = engine.kmeans(gpu_arrays.DeviceRows(Z), 10, 10, 0, 1.0)
+    bench.timed("mnist", "k-means, 10 starts", lambda: engine.kmeans(gpu_arrays.DeviceRows(Z), 10, 10, 0, 1.0), repeats=3,
                 accuracy=float(clustering_accuracy(y, clusters.labels)))  # fmt: skip
 
 
@@ -555,11 +567,11 @@ def table1(bench):
         AdaAM(c, engine=engine).fit(on_device[: max(200, len(X) // 4)])  # libraries are loaded before the clock starts
         bench.sync()
         start = time.perf_counter()
-        Z = gpu_rows.DeviceRows(AdaAM(c, engine=engine).fit(on_device).transform(on_device))
+        Z = gpu_arrays.DeviceRows(AdaAM(c, engine=engine).fit(on_device).transform(on_device))
         bench.sync()
         fitted = time.perf_counter()
-        rounds = engine.kmeans_rounds(Z, c, 10, range(bench.arguments.rounds), 1.0)
-        accuracies = [float(clustering_accuracy(y, clusters.labels)) for clusters in rounds]
+        rounds = kmeans_rounds(engine, Z.tensor, c, range(bench.arguments.rounds))
+        accuracies = [float(clustering_accuracy(y, labels)) for labels in rounds]
         bench.sync()
         done = time.perf_counter()
         total += done - start
@@ -574,7 +586,7 @@ def peers(bench):
     engine = bench.engine()
     rows = torch.tensor(X, device=bench.device)
     Y = prepared(bench, rows)[0].tensor.float()
-    n, place = len(Y), gpu_rows.Place(bench.device, 1 << 28)
+    n, place = len(Y), gpu_arrays.Place(bench.device, 1 << 28)
 
     def plain_knn(Y=Y, k=14):
         squares = Y.square().sum(dim=1)
@@ -623,8 +635,8 @@ def peers(bench):
     bench.timed("peers", f"plain torch k-means (random starts), 10 starts one by one, n={n}", plain_kmeans, repeats=3,
                 inertia=plain_kmeans())  # fmt: skip
     bench.timed("peers", f"adaam k-means (k-means++), 10 starts as a batch, n={n}",
-                lambda: engine.kmeans(gpu_rows.DeviceRows(Z), 10, 10, 0, 1.0), repeats=3,
-                inertia=engine.kmeans(gpu_rows.DeviceRows(Z), 10, 10, 0, 1.0).inertia)  # fmt: skip
+                lambda: engine.kmeans(gpu_arrays.DeviceRows(Z), 10, 10, 0, 1.0), repeats=3,
+                inertia=engine.kmeans(gpu_arrays.DeviceRows(Z), 10, 10, 0, 1.0).inertia)  # fmt: skip
 
 
 def main():

@@ -58,7 +58,10 @@ def pruned(X, blocks, onto, alpha_c, scale, variant):
     factors = [X[block] @ onto * np.sqrt(scale) for block in blocks]
     weight = 1.0 / scale if variant.diagonal == "exact" else 1.0
     ones = [np.ones(len(P)) for P in factors]
-    cuts = [ENGINE.cut(P, len(P) ** 2 // alpha_c, one, one * weight) for P, one in zip(factors, ones, strict=True)]
+    cuts = [
+        ENGINE.cut_laplacian(P, len(P) ** 2 // alpha_c, P, one, one * weight)[0]
+        for P, one in zip(factors, ones, strict=True)
+    ]
     if variant.common_cut:
         cuts = [float(np.mean(cuts))] * len(cuts)
     laplacian, degrees = np.zeros((d, d)), np.zeros((d, d))

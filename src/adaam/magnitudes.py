@@ -7,7 +7,7 @@ import numpy as np
 from adaam._typing import FloatMatrix, FloatVector
 from adaam.affinity.values import PrunedAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.tiles import upper_tiles
+from adaam.engines.pruned.tiles import upper_tiles
 
 N_BINS = 200
 TILE_ROWS = 1024

@@ -154,7 +154,7 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
     else:
         check_magnitude("X", float(norms.max()), X.dtype, learning=True)
     size = total(weights, n)
-    mean = engine.weighted_sum(X, weights * scale) / size
+    mean = engine.cross(None, X, weights * scale)[0] / size
     pairs = _principal_pairs(X, scale, mean, weights, settings.keep, engine)
     prepared = principal_map(
         pairs, mean, size, (n, d), float(np.finfo(X.dtype).eps), settings, centred_first=not issparse(X)
@@ -201,7 +201,7 @@ def _way_out(n_features: int, settings: Preparation, centred_first: bool) -> str
 def _standardised(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
     """Preparation of rows whose columns are brought to standard deviation 1; the map takes rows as they are."""
     variances = column_variances(X, weights, engine)
-    units = column_units(variances, engine.weighted_sum(X, weights) / total(weights, X.shape[0]))
+    units = column_units(variances, engine.cross(None, X, weights)[0] / total(weights, X.shape[0]))
     if issparse(X):
         scaled = engine.asarray(csr_array(X @ diags_array(1.0 / units)))
     else:
@@ -220,7 +220,7 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
     n, d = X.shape
     check_magnitude("X", float(engine.row_norms(X).max()), X.dtype, learning=True)
     size = total(weights, n)
-    mean = engine.weighted_sum(X, weights) / size
+    mean = engine.cross(None, X, weights)[0] / size
     if d <= SCATTER_COLUMNS:
         # Of the scatter matrix only blocks along the diagonal are made, where columns can be had apart.
         whole = issparse(X) or hasattr(X, "entrywise")
@@ -229,7 +229,7 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
         variances = np.concatenate(squares) / size
     else:
         squares = X.multiply(X) if issparse(X) else _entrywise(np.square, X, engine)
-        variances = engine.weighted_sum(squares, weights) / size - mean**2
+        variances = engine.cross(None, squares, weights)[0] / size - mean**2
     _check_columns(variances, mean)
     centred_first = d <= SCATTER_COLUMNS and not issparse(X)
     return above_rounding(variances, mean, float(np.finfo(X.dtype).eps), centred_first=centred_first)
@@ -277,7 +277,7 @@ def _principal_pairs(
     if n < d:
         # Fewer rows than features: what has one number a row is the smaller side, and may come to the host.
         root = np.sqrt(spread(engine.to_host(weights), n))[:, None]
-        K = engine.row_scatter(X, scale, mean) * root * root.T
+        K = engine.scatter(X, scale, mean, weights, between_rows=True)
         rows = range_eigenpairs(K, n, engine.eigh)
         lift = rows.vectors * root / np.sqrt(rows.values)
         basis = engine.cross(X, lift, scale) - np.outer(mean, lift.sum(axis=0))

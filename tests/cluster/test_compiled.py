@@ -9,27 +9,11 @@ from sklearn.metrics import adjusted_rand_score
 from adaam import AdaAM, AdaAMClustering, RowBlocks
 from adaam.engines import ClusterError, CPUEngine, DaskEngine
 from adaam.engines.cluster.workers import Workers
-from adaam.engines.protocol import two_passes
+from adaam.engines.pruned.cut import Bracket
 from contracts import test_engines as contract
 
 pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 pytest.importorskip("numba", reason="numba is not installed")
-
-SHARED = [
-    "test_neighbors_are_the_nearest_others",
-    "test_neighbors_of_chosen_rows_are_theirs_among_all",
-    "test_coincident_rows_are_neighbors_at_distance_zero",
-    "test_cut_is_the_tth_largest_magnitude",
-    "test_pruned_gram_matches_the_dense_matrix",
-    "test_graph_shares_are_those_of_all_pairs_sorted",
-    "test_verbs_leave_their_inputs_unchanged",
-]
-globals().update({name: getattr(contract, name) for name in SHARED})
-
-
-@pytest.fixture
-def engine():
-    return DaskEngine(block_rows=23, kernels="numba")
 
 
 def many_rows():
@@ -50,19 +34,19 @@ def test_fits_are_those_of_the_cpu_engine(rows):
 
 
 def test_the_cut_of_many_rows_is_that_of_the_cpu_engine(monkeypatch):
-    from adaam.engines.cluster import cut, guess
+    from adaam.engines.cluster import pruned
 
     P = contract.factor(1500, 4)
     weights = contract.multiset(1500)
-    for n_guessed, by_values in ((1 << 16, 1 << 16), (600, 1 << 16), (600, 0)):
-        monkeypatch.setattr(guess, "GUESS_ROWS", n_guessed)
-        monkeypatch.setattr(cut, "VALUE_ROWS", by_values)
+    for n_guessed in (1 << 16, 600):
+        monkeypatch.setattr(pruned, "GUESS_ROWS", n_guessed)
         engine = DaskEngine(block_rows=400, kernels="numba")
         for held in (1.0, weights):
             for share in (1e-3, 0.2):
                 t = np.floor(share * np.broadcast_to(held, 1500).sum() ** 2)
-                expected = CPUEngine().cut(P, t, held, held**2)
-                assert engine.cut(engine.asarray(P), t, held, held**2) == pytest.approx(expected, rel=1e-12)
+                expected = contract.cut_of(CPUEngine(), P, t, held, held**2)
+                found = contract.cut_of(engine, engine.asarray(P), t, held, held**2)
+                assert found == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.fixture
@@ -78,38 +62,37 @@ def called(monkeypatch):
     return names
 
 
-@pytest.mark.parametrize("room", [None, 1e-9, 0.9])
+@pytest.mark.parametrize("bracket", [None, (1e-9, 2e-9), (0.0, 1e3)])
 @pytest.mark.parametrize("block_rows", [400, 1500])
 def test_cut_and_gram_come_from_one_pass_and_a_bracket_that_missed_costs_two_more(
-    monkeypatch, called, room, block_rows
+    monkeypatch, called, bracket, block_rows
 ):
-    from adaam.engines.cluster import one_pass
+    from adaam.engines.cluster import pruned
 
-    planned = one_pass.planned_guess
-    if room is not None:
-        monkeypatch.setattr(one_pass, "planned_guess", lambda *given: planned(*given)._replace(room=room))
-    monkeypatch.setattr(one_pass, "LISTED_SHARE", 1e3)
+    if bracket is not None:
+        monkeypatch.setattr(pruned, "guess_bracket", lambda *_: Bracket(*bracket))
+    monkeypatch.setattr(pruned, "LISTED_SHARE", 1e3)
     P, X, weights = contract.factor(1500, 4), contract.cloud(1500, 6), contract.multiset(1500)
     engine = DaskEngine(block_rows=block_rows, kernels="numba")
     for held, diagonal in ((1.0, 1.0), (1.0, 0.0), (weights, weights**2)):
         called.clear()
         t = np.floor(0.05 * np.broadcast_to(held, 1500).sum() ** 2)
-        cut, gram, degrees = engine.cut_gram(engine.asarray(P), t, engine.asarray(X), held, diagonal)
-        assert ("cut-squares" in called) == (room == 1e-9)
-        expected = two_passes(CPUEngine(kernels="numpy"), P, t, X, held, diagonal)
+        cut, laplacian, degrees = engine.cut_laplacian(engine.asarray(P), t, engine.asarray(X), held, diagonal)
+        assert ("cut-squares" in called) == (bracket == (1e-9, 2e-9))
+        expected = CPUEngine(kernels="numpy").cut_laplacian(P, t, X, held, diagonal)
         assert cut == pytest.approx(expected[0], rel=1e-12)
-        np.testing.assert_allclose(gram, expected[1], atol=1e-9 * np.abs(expected[1]).max())
+        np.testing.assert_allclose(laplacian, expected[1], atol=1e-9 * np.abs(expected[1]).max())
         np.testing.assert_allclose(np.asarray(degrees), expected[2], atol=1e-9 * np.abs(expected[2]).max())
 
 
 def test_a_pass_that_would_list_more_than_the_rows_take_is_not_begun(monkeypatch, called):
-    from adaam.engines.cluster import one_pass
+    from adaam.engines.cluster import pruned
 
-    monkeypatch.setattr(one_pass, "LISTED_SHARE", 1e-9)
+    monkeypatch.setattr(pruned, "LISTED_SHARE", 1e-9)
     P = contract.factor(1500, 4)
     engine = DaskEngine(block_rows=400, kernels="numba")
     rows = engine.asarray(P)
-    engine.cut_gram(rows, 1e5, rows, 1.0, 1.0)
+    engine.cut_laplacian(rows, 1e5, rows, 1.0, 1.0)
     assert "cut-gram" not in called
 
 
@@ -120,10 +103,10 @@ def one_without(client):
     def find(found):
         import importlib.util
 
-        from adaam.engines import kernels
+        from adaam.engines import compiled
 
-        kernels._installed.cache_clear()
-        kernels.find_spec = importlib.util.find_spec if found else lambda name: None
+        compiled._installed.cache_clear()
+        compiled.find_spec = importlib.util.find_spec if found else lambda name: None
 
     worker = next(iter(client.nthreads()))
     client.run(find, False, workers=[worker])

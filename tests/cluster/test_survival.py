@@ -68,8 +68,6 @@ PHASES = {
     "graph-gram": 2,
     "pruned-gram": 5,
     "row-sums": 3,
-    "kmeans-start": 9,
-    "kmeans": 4,
 }
 
 
@@ -83,8 +81,20 @@ def test_a_worker_killed_in_any_phase_changes_nothing(client, digits, expected, 
     np.testing.assert_array_equal(found.labels_, expected.labels_)
 
 
+@pytest.mark.parametrize(("phase", "place"), [("sort-split", 3), ("kmeans-start", 5), ("kmeans", 4)])
+def test_a_worker_killed_during_k_means_changes_nothing(client, digits, when, phase, place):
+    engine = DaskEngine(block_rows=300, starts="k-means||")
+    rows = engine.asarray(digits)
+    expected = engine.kmeans(rows, 10, 2, 0, 1.0)
+    seen = when(phase, place, lambda: kill_one(client))
+    found = engine.kmeans(rows, 10, 2, 0, 1.0)
+    assert len(seen) >= place, "the phase was reached"
+    np.testing.assert_allclose(found.centers, expected.centers, atol=1e-9)
+    np.testing.assert_array_equal(np.asarray(found.labels), np.asarray(expected.labels))
+
+
 @pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed")
-@pytest.mark.parametrize("phase", ["cut-guess", "cut-bracket", "cut-gram", "cut-count", "cut-values", "cut"])
+@pytest.mark.parametrize("phase", ["cut-gram", "cut-count", "cut-sum", "pruned-gram"])
 def test_a_worker_killed_while_cut_and_gram_are_found_together_changes_nothing(client, digits, expected, when, phase):
     seen = when(phase, 2, lambda: kill_one(client))
     found = AdaAM(10, engine=DaskEngine(block_rows=300, kernels="numba")).fit(digits)

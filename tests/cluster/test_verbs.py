@@ -12,55 +12,27 @@ from contracts import test_engines as contract
 
 pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 
-SHARED = [
-    "test_row_verbs_match_the_formulas",
-    "test_row_lengths_neither_overflow_nor_vanish",
-    "test_neighbors_are_the_nearest_others",
-    "test_neighbors_of_chosen_rows_are_theirs_among_all",
-    "test_coincident_rows_are_neighbors_at_distance_zero",
-    "test_sparse_gram_is_the_quadratic_form",
-    "test_cut_is_the_tth_largest_magnitude",
-    "test_pruned_gram_matches_the_dense_matrix",
-    "test_distinct_rows_come_with_their_total_weight",
-    "test_rows_that_are_all_distinct_are_left_where_they_are",
-    "test_graph_shares_are_those_of_all_pairs_sorted",
-    "test_heat_on_a_graph_matches_the_dense_affinity",
-    "test_pieces_of_a_graph_are_counted_where_it_lives",
-    "test_a_given_graph_keeps_the_larger_heat_of_two_directions",
-    "test_a_graph_comes_back_from_the_engine_as_it_went",
-    "test_kmeans_runs_match_between_engines",
-    "test_kmeans_does_not_depend_on_the_order_of_rows",
-    "test_kmeans_gives_every_cluster_a_row",
-    "test_verbs_leave_their_inputs_unchanged",
-]
-globals().update({name: getattr(contract, name) for name in SHARED})
-
-
-@pytest.fixture
-def engine():
-    return DaskEngine(block_rows=23)
-
 
 @pytest.mark.parametrize("block_rows", [7, 40, 150])
-def test_cut_survives_narrowing_by_bins(monkeypatch, block_rows):
-    from adaam.engines.cluster import cut
+def test_cut_is_that_of_one_machine(monkeypatch, block_rows):
+    from adaam.engines.cluster import pruned
 
-    monkeypatch.setattr(cut, "FEW_PAIRS", 1)
-    monkeypatch.setattr(cut, "VALUE_ROWS", 0)
+    monkeypatch.setattr(pruned, "FEW_PAIRS", 1)
     engine = DaskEngine(block_rows=block_rows)
     P = contract.factor(150, 5)
     for weights in (contract.multiset(150), 1.0):
         counts = np.broadcast_to(weights, 150)
         for share in (1e-4, 0.03, 0.4, 0.99):
             t = max(1.0, np.floor(share * counts.sum() ** 2))
-            found = engine.cut(engine.asarray(P), t, weights, weights**2)
-            assert found == pytest.approx(CPUEngine().cut(P, t, weights, weights**2), rel=1e-12)
+            found = contract.cut_of(engine, engine.asarray(P), t, weights, weights**2)
+            expected = contract.cut_of(CPUEngine(), P, t, weights, weights**2)
+            assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_pieces_of_rows_are_sent_one_by_one_where_there_is_much_to_send(monkeypatch):
-    from adaam.engines.cluster import exchange
+    from adaam.engines.cluster import tasks
 
-    monkeypatch.setattr(exchange, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(tasks, "WHOLE_BYTES", 0)
     engine, X = DaskEngine(block_rows=31), contract.cloud(150)
     from adaam.affinity import HeatKernel, heat_affinity
     from adaam.sample import Sample
@@ -80,14 +52,14 @@ def test_a_graph_meets_all_rows_whether_or_not_a_task_can_hold_them(task_bytes):
     rng = np.random.default_rng(0)
     X, H = contract.cloud(150), csr_array(rng.random((150, 150)) * (rng.random((150, 150)) < 0.1))
     engine = DaskEngine(block_rows=31, task_bytes=task_bytes)
-    np.testing.assert_allclose(engine.sparse_gram(H, engine.asarray(X)), X.T @ H @ X, atol=1e-10)
+    np.testing.assert_allclose(engine.ashalf(H).gram(engine.asarray(X)), X.T @ H @ X, atol=1e-10)
 
 
 @pytest.mark.parametrize("n_blocks", range(1, 13))
 @pytest.mark.parametrize("group", [1, 2, 5])
 @pytest.mark.parametrize("growing", [False, True])
 def test_each_pair_of_blocks_is_met_once(n_blocks, group, growing):
-    from adaam.engines.cluster.pairs import pair_tasks
+    from adaam.engines.cluster.tasks import pair_tasks
 
     met = []
     for tasks in pair_tasks(n_blocks, group, growing=growing):
@@ -142,7 +114,7 @@ def test_lengths_of_rows_are_measured_once(monkeypatch):
 
 
 def test_columns_are_made_by_their_formulas(monkeypatch):
-    from adaam.engines.cluster.columns import MAX_STEPS, on_blocks
+    from adaam.engines.cluster.rows import MAX_STEPS, on_blocks
     from adaam.engines.cluster.workers import Workers
 
     names = []

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -33,8 +34,7 @@ from adaam import (
     save,
 )
 from adaam.affinity import heat_affinity
-from adaam.engines import CPUEngine, FittedHeat, GPUEngine, resolve_engine
-from adaam.engines.protocol import kept_from
+from adaam.engines import CPUEngine, DaskEngine, FittedHeat, GPUEngine, resolve_engine
 from adaam.graph import given_graph
 from adaam.sample import Sample
 
@@ -50,10 +50,13 @@ except ImportError:
 
 needs_numba = pytest.mark.skipif(numba is None, reason="numba is not installed")
 needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="Dask's distributed is not installed")
 ENGINES = [
     pytest.param(CPUEngine(tile_bytes=1 << 16, kernels="numpy"), id="cpu"),
     pytest.param(CPUEngine(tile_bytes=1 << 16, kernels="numba"), id="cpu-numba", marks=needs_numba),
     pytest.param(GPUEngine(device="cpu", tile_bytes=1 << 17), id="gpu-on-host", marks=needs_torch),
+    pytest.param(DaskEngine(block_rows=23, kernels="numpy"), id="dask", marks=needs_dask),
+    pytest.param(DaskEngine(block_rows=23, kernels="numba"), id="dask-numba", marks=[needs_dask, needs_numba]),
 ]
 DTYPES = [np.float32, np.float64]
 # Largest error measured over these cases, relative to the largest entry, times 8.
@@ -62,6 +65,8 @@ RTOL = {np.float32: 4e-6, np.float64: 2e-13}
 
 @pytest.fixture(params=ENGINES)
 def engine(request):
+    if request.param.name == "dask":
+        request.getfixturevalue("client")
     return request.param
 
 
@@ -96,8 +101,10 @@ def test_row_verbs_match_the_formulas(engine, dtype, form):
     Z = X * scale[:, None] - mean
     close(engine.to_host(engine.row_norms(rows)), np.linalg.norm(X.astype(np.float64), axis=1), dtype)
     close(engine.scatter(rows, scale, mean, weights), (Z * weights[:, None]).T @ Z, dtype)
-    close(engine.weighted_sum(rows, weights), weights @ X.astype(np.float64), dtype)
-    close(engine.row_scatter(rows, scale, mean), Z @ Z.T, dtype)
+    close(engine.cross(None, rows, weights)[0], weights @ X.astype(np.float64), dtype)
+    root = np.sqrt(weights)[:, None]
+    between = engine.scatter(rows, scale, mean, weights, between_rows=True)
+    close(between, (Z * root) @ (Z * root).T, dtype)
     close(engine.to_host(engine.project(rows, scale, mean, C)), Z @ C.T, dtype)
     close(engine.cross(rows, rows, weights), (X * weights[:, None]).astype(np.float64).T @ X, dtype)
     close(engine.cross(rows, rows), X.astype(np.float64).T @ X, dtype)
@@ -155,11 +162,23 @@ def test_coincident_rows_are_neighbors_at_distance_zero(engine, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_sparse_gram_is_the_quadratic_form(engine, dtype):
+def test_a_half_affinity_knows_its_quadratic_form_and_row_sums(engine, dtype):
     X, rng = cloud(dtype=dtype), np.random.default_rng(5)
     W = csr_array(rng.random((157, 157)) * (rng.random((157, 157)) < 0.05))
-    close(engine.sparse_gram(W, engine.asarray(X)), X.astype(np.float64).T @ W @ X, dtype)
-    close(engine.to_host(engine.half_degrees(W)), np.asarray((W + W.T).sum(axis=1)).ravel(), np.float64)
+    half = engine.ashalf(W)
+    close(half.gram(engine.asarray(X)), X.astype(np.float64).T @ W @ X, dtype)
+    close(engine.to_host(half.degrees()), np.asarray((W + W.T).sum(axis=1)).ravel(), np.float64)
+    np.testing.assert_array_equal(half.host().toarray(), W.toarray())
+
+
+def cut_of(engine, P, t, weights, diagonal):
+    return engine.cut_laplacian(P, t, P, weights, diagonal)[0]
+
+
+def gram_of(engine, P, cut, X, weights):
+    """X'WSWX and WSw of what a known cut keeps."""
+    _, laplacian, degrees = engine.cut_laplacian(P, 0.0, X, weights, 0.0, cut=cut)
+    return engine.cross(X, X, degrees) - laplacian, degrees
 
 
 def dense_cut(P, t, weights, diagonal):
@@ -179,7 +198,7 @@ def test_cut_is_the_tth_largest_magnitude(engine, dtype, weighted, share):
     P = factor(150, 6, dtype=dtype)
     weights = multiset(150) if weighted else np.ones(150)
     t = max(1.0, np.floor(share * weights.sum() ** 2))
-    cut = engine.cut(engine.asarray(P), t, weights, weights**2)
+    cut = cut_of(engine, engine.asarray(P), t, weights, weights**2)
     expected = dense_cut(P, t, weights, weights**2)
     assert cut == pytest.approx(expected, rel=0, abs=RTOL[dtype] * 0.1)
 
@@ -188,31 +207,29 @@ def test_cut_is_the_tth_largest_magnitude(engine, dtype, weighted, share):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_cut_survives_narrowing_by_bins(monkeypatch, dtype, weighted):
-    from adaam.engines.gpu import cut as gpu_cut
+    from adaam.engines.gpu import pruned
 
-    monkeypatch.setattr(gpu_cut, "MAX_COLLECTED", 8)
-    monkeypatch.setattr(gpu_cut, "N_BINS", 16)
-    monkeypatch.setattr(gpu_cut, "SAMPLED_PAIRS", 64)
+    monkeypatch.setattr(pruned, "MAX_COLLECTED", 8)
+    monkeypatch.setattr("adaam.engines.pruned.cut.N_BINS", 16)
+    monkeypatch.setattr(pruned, "SAMPLED_PAIRS", 64)
     engine = GPUEngine(device="cpu", tile_bytes=1 << 14)
     P = factor(90, 4, dtype=dtype)
     weights = multiset(90) if weighted else np.ones(90)
     for t in (1.0, 7.0, 300.0, np.floor(weights.sum() ** 2 / 3), weights.sum() ** 2 - 1):
-        cut = engine.cut(engine.asarray(P), t, weights, weights**2)
+        cut = cut_of(engine, engine.asarray(P), t, weights, weights**2)
         assert cut == pytest.approx(dense_cut(P, t, weights, weights**2), rel=0, abs=RTOL[dtype] * 0.1)
 
 
+@pytest.mark.parametrize("engine", [one for one in ENGINES if one.values[0].name != "dask"])
 @settings(deadline=None, max_examples=25)
-@given(st.integers(2, 40), st.integers(1, 400), st.integers(0, 1000), st.sampled_from([0, 1]))
-def test_cut_of_tied_products_is_exact(n, t, seed, which):
+@given(n=st.integers(2, 40), t=st.integers(1, 400), seed=st.integers(0, 1000))
+def test_cut_of_tied_products_is_exact(engine, n, t, seed):
     """Small whole numbers have exact products and many ties, so the cut must match to the last bit."""
-    if which == 1 and torch is None:
-        return
-    engine = [CPUEngine(tile_bytes=1 << 15), GPUEngine(device="cpu", tile_bytes=1 << 13)][which]
     rng = np.random.default_rng(seed)
     P = rng.integers(-2, 3, (n, 3)).astype(np.float64)
     weights = rng.integers(1, 3, n).astype(np.float64)
     diagonal = weights**2 - weights
-    assert engine.cut(engine.asarray(P), float(t), weights, diagonal) == dense_cut(P, t, weights, diagonal)
+    assert cut_of(engine, engine.asarray(P), float(t), weights, diagonal) == dense_cut(P, t, weights, diagonal)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -230,7 +247,7 @@ def test_pruned_gram_matches_the_dense_matrix(engine, dtype, weighted, share):
         threshold = (magnitudes[at] + magnitudes[at + 1]) / 2
     kept = np.where(np.abs(S) >= threshold, S, 0.0)
     np.fill_diagonal(kept, 0.0)
-    gram, degrees = engine.pruned_gram(engine.asarray(P), threshold, engine.asarray(X), w)
+    gram, degrees = gram_of(engine, engine.asarray(P), threshold, engine.asarray(X), w)
     WX = X.astype(np.float64) * w[:, None]
     close(gram, WX.T @ kept @ WX, dtype)
     close(engine.to_host(degrees), w * (kept @ w), dtype)
@@ -238,7 +255,7 @@ def test_pruned_gram_matches_the_dense_matrix(engine, dtype, weighted, share):
 
 @pytest.mark.parametrize("beside", ["nothing", "graph"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_cut_and_laplacian_together_are_those_of_single_verbs(engine, weighted, beside):
+def test_a_cut_that_is_known_gives_the_same_laplacian(engine, weighted, beside):
     rows, P = cloud(300), engine.asarray(factor(300, 6))
     X, w = engine.asarray(rows), multiset(300) if weighted else np.ones(300)
     t = np.floor(w.sum() ** 2 / 20)
@@ -246,11 +263,11 @@ def test_cut_and_laplacian_together_are_those_of_single_verbs(engine, weighted, 
     if beside == "graph":
         held = engine.column(w)
         half = engine.neighbor_graph(X, 5, held).heat_half(FittedHeat(3.0, 1), held)
-        links = engine.to_host(half).toarray()
+        links = half.host().toarray()
         links = links + links.T
     cut, laplacian, degrees = engine.cut_laplacian(P, t, X, w, w**2, half)
-    assert cut == pytest.approx(engine.cut(P, t, w, w**2), rel=1e-12)
-    gram, expected_degrees = engine.pruned_gram(P, kept_from(cut, np.float64), X, w)
+    assert cut == pytest.approx(dense_cut(factor(300, 6), t, w, w**2), rel=1e-12)
+    gram, expected_degrees = gram_of(engine, P, cut, X, w)
     close(engine.to_host(degrees), engine.to_host(expected_degrees), np.float64)
     spread = np.diag(engine.to_host(expected_degrees))
     close(laplacian, rows.T @ (spread + oracles.laplacian(links)) @ rows - gram, np.float64)
@@ -290,15 +307,15 @@ def test_rows_that_are_all_distinct_are_left_where_they_are(engine):
 def test_a_collision_of_hashes_is_noticed(monkeypatch):
     if torch is None:
         pytest.skip("PyTorch is not installed")
-    from adaam.engines.gpu import equal_rows as gpu_equal_rows
+    from adaam.engines.gpu import arrays
 
-    true_hashes = gpu_equal_rows._row_hashes
+    true_hashes = arrays._row_hashes
 
     def bad_hashes(place, X):
         yield torch.zeros(X.shape[0], dtype=torch.int64)
         yield from true_hashes(place, X)
 
-    monkeypatch.setattr(gpu_equal_rows, "_row_hashes", bad_hashes)
+    monkeypatch.setattr(arrays, "_row_hashes", bad_hashes)
     X = np.repeat(cloud(20), 2, axis=0)
     rows, counted = GPUEngine(device="cpu").distinct(X, 1.0)
     np.testing.assert_array_equal(rows, cloud(20))
@@ -471,8 +488,7 @@ def test_verbs_leave_their_inputs_unchanged(engine, dtype):
     rows, thin = engine.asarray(X), engine.asarray(P)
     engine.scatter(rows, weights, np.zeros(9), weights)
     engine.neighbors(rows, 3)
-    engine.cut(thin, 50.0, weights, weights**2)
-    engine.pruned_gram(thin, 0.01, rows, weights)
+    engine.cut_laplacian(thin, 50.0, rows, weights, weights**2)
     engine.kmeans(rows, 3, 2, 0, weights)
     for A, B in zip((engine.to_host(rows), engine.to_host(thin), weights), before, strict=True):
         np.testing.assert_array_equal(A, B)
@@ -685,12 +701,12 @@ def test_an_engine_that_is_not_known_is_refused():
 
 @needs_torch
 def test_running_out_of_memory_names_bytes_and_remedy(monkeypatch):
-    from adaam.engines.gpu import rows as gpu_rows
+    from adaam.engines.gpu import arrays
 
     def fail(place, X):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. If reserved but unallocated ...")
 
-    monkeypatch.setattr(gpu_rows, "row_norms", fail)
+    monkeypatch.setattr(arrays, "row_norms", fail)
     with pytest.raises(MemoryError, match=r"Tried to allocate 2.00 GiB.*GPUEngine\(tile_bytes="):
         GPUEngine(device="cpu").row_norms(cloud())
 

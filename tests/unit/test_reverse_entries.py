@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from adaam.engines.reverse_entries import reverse_entries
+from adaam.engines.neighbors.graph import reverse_entries
 
 
 @pytest.mark.parametrize("longest", [3, 30, 400])

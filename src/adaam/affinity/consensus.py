@@ -15,7 +15,7 @@ from adaam.affinity.learner import NeighborSource
 from adaam.affinity.pairs import BLOCK_BYTES, edge_affinity
 from adaam.affinity.values import SparseAffinity
 from adaam.engines.blocks import row_blocks
-from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.neighbors.graph import NeighborGraph
 from adaam.sample import Sample
 
 # Votes of fractional weights are sums that round; counts this close are equal.

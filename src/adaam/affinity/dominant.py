@@ -16,8 +16,7 @@ from adaam.affinity.learner import NeighborSource
 from adaam.affinity.pairs import BLOCK_BYTES, edge_affinity
 from adaam.affinity.values import SparseAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.heat import FittedHeat
-from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
 from adaam.sample import Sample
 
 # The self-tuning Gaussian that the literature on dominant sets and neighbourhood selection uses.

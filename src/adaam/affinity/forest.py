@@ -15,8 +15,8 @@ from adaam.affinity.learner import NeighborSource
 from adaam.affinity.pairs import BLOCK_BYTES
 from adaam.affinity.values import SparseAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.neighbor_graph import NeighborGraph
-from adaam.engines.neighborhoods import MAX_WIDENING
+from adaam.engines.neighbors.graph import NeighborGraph
+from adaam.engines.neighbors.ties import MAX_WIDENING
 from adaam.graph import neighbor_graph
 from adaam.sample import Sample
 

@@ -69,7 +69,7 @@ def heat_affinity(graph: Graph, kernel: HeatKernel, sample: Sample) -> HalfAffin
 def neighbor_affinity(graph: NeighborGraph, values: FloatVector, sample: Sample) -> SparseAffinity:
     """Values on the entries of a graph, the larger of the two directions; copies of a row are linked with value 1."""
     half = graph.half(values, sample.weights, same_both_ways=False)
-    return SparseAffinity(HalfAffinity(half, sample.engine).weights, sample.engine)
+    return SparseAffinity(csr_array(half + half.T), sample.engine)
 
 
 def linked_share(taken: csr_array) -> csr_array:

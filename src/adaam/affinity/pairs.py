@@ -7,7 +7,7 @@ from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.affinity.heat import HeatKernel, linked_share
 from adaam.affinity.values import SparseAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.neighbors.graph import NeighborGraph
 from adaam.sample import Sample
 
 # Memory for the temporaries of one thread, as the engines have it.

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from adaam._typing import Column, DiagonalRule, FloatMatrix, Tall
 from adaam.engines import Engine
-from adaam.engines.protocol import kept_from
+from adaam.engines.protocol import Half
+from adaam.engines.pruned.cut import kept_from
 from adaam.sample import Sample
 
 
@@ -44,7 +45,7 @@ class SparseAffinity:
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'AX."""
-        return self.engine.sparse_gram(self.weights, X)
+        return self.engine.ashalf(self.weights).gram(X)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +55,25 @@ class HalfAffinity:
     H stays where the engine works, in a form of its own.
     """
 
-    half: Any
+    half: Half
     engine: Engine
     _degrees: list[Column] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def weights(self) -> csr_array:
         """All entries of A, put together on the host when asked for."""
-        half = self.engine.to_host(self.half)
+        half = self.half.host()
         return csr_array(half + half.T)
 
     def degrees(self) -> Column:
         """Row sums A1."""
         if not self._degrees:
-            self._degrees.append(self.engine.half_degrees(self.half))
+            self._degrees.append(self.half.degrees())
         return self._degrees[0]
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'AX."""
-        gram = self.engine.sparse_gram(self.half, X)
+        gram = self.engine.ashalf(self.half).gram(X)
         return gram + gram.T
 
 
@@ -157,8 +158,9 @@ class PrunedAffinity:
     def laplacian(self, X: Tall) -> FloatMatrix:
         """Return X'(D - Δ)X, of which a pass over the pairs gives X'ΔX off the diagonal; what lies on it cancels."""
         if not self._known or X is not self._known[0].rows:
-            gram, degrees = self.engine.pruned_gram(self.factor, self.threshold(), X, self.weights)
-            self.remember(X, self.engine.cross(X, X, degrees) - gram, degrees)
+            given = (self.factor, 0.0, X, self.weights, self.diagonal)
+            _, laplacian, degrees = self.engine.cut_laplacian(*given, cut=self.cut)
+            self.remember(X, laplacian, degrees)
         return self._known[0].laplacian
 
     def remember(self, X: Tall, laplacian: FloatMatrix, degrees: Column) -> None:
@@ -174,7 +176,7 @@ def pruned_affinity(sample: Sample, factor: Tall, t: float, diagonal: Column) ->
     The rows it is wanted for are known, so that their Laplacian can come from the pass that finds the cut.
     """
     engine, weights = sample.engine, sample.engine_weights
-    cut, laplacian, degrees = engine.cut_laplacian(factor, t, sample.X, weights, diagonal, None)
+    cut, laplacian, degrees = engine.cut_laplacian(factor, t, sample.X, weights, diagonal)
     affinity = PrunedAffinity(factor, cut, weights, diagonal, engine)
     affinity.remember(sample.X, laplacian, degrees)
     return affinity

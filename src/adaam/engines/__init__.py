@@ -4,8 +4,7 @@ from adaam._checks import check_number, check_object, check_whole
 from adaam.engines.cluster import ClusterError, ClusterPlan, DaskEngine
 from adaam.engines.cpu import CPUEngine
 from adaam.engines.gpu import GPUEngine
-from adaam.engines.heat import FittedHeat
-from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
 from adaam.engines.protocol import Engine, Graph
 
 __all__ = [

@@ -1,5 +1,6 @@
 """Columns: one number a row, or a plain float where all rows have the same one, which then is stored nowhere."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -25,3 +26,8 @@ def beside(column: Column, rows: slice) -> Any:
 def spread(column: Column, n_rows: int) -> FloatVector:
     """Host column as a vector, also where all rows have the same number."""
     return np.broadcast_to(np.asarray(column, dtype=np.float64), (n_rows,))
+
+
+def namespace(array: Any) -> Any:
+    """NumPy or PyTorch, whichever an array is of."""
+    return sys.modules[type(array).__module__.partition(".")[0]]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,26 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines import mostly_zeros, one_pass
+from adaam.engines import zeros
 from adaam.engines.blocks import blas_threads, ordered_map, row_blocks
 from adaam.engines.columns import at, beside, spread, total
-from adaam.engines.cut import Pairs, exact_cut
+from adaam.engines.compiled import MANY_ROWS, uses_numba
 from adaam.engines.equal_rows import distinct
-from adaam.engines.kernels import compiled_kernels
-from adaam.engines.nearest import nearest_others
-from adaam.engines.neighbor_graph import NeighborGraph
-from adaam.engines.neighborhoods import neighborhoods, tie_tolerance
-from adaam.engines.protocol import Clusters, ClusterSums, Result, laplacian_beside, two_passes
-from adaam.engines.tiles import pruned_gram
+from adaam.engines.neighbors import tiles as neighbor_tiles
+from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
+from adaam.engines.neighbors.ties import neighborhoods, tie_tolerance
+from adaam.engines.protocol import Clusters, ClusterSums, Half, Result, pruned_laplacian
+from adaam.engines.pruned import tiles as pruned_tiles
+from adaam.engines.pruned.cut import (
+    MIN_ROWS,
+    Bracket,
+    Tally,
+    counted,
+    exact_cut,
+    guess_bracket,
+    kept_from,
+    rounding_room,
+)
 from adaam.linalg import eigh
 
 # A tile, its magnitudes, its mask and the positions of the survivors: about four times the tile in float64.
@@ -37,9 +45,6 @@ FEW_ZEROS = 1 / 32
 # Sums of squares between these have lost nothing.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-280, 1e280
 
-# From here on candidates in float32, each pair once, are found faster than scikit-learn's search (decision 0004).
-MANY_ROWS = 4096
-
 
 @dataclass(frozen=True, slots=True)
 class CPUEngine:
@@ -52,16 +57,16 @@ class CPUEngine:
     kernels : {"auto", "numba", "numpy"}, default="auto"
         What runs the passes over all pairs, and products of rows with many zeros: kernels that numba compiles on first
         use (`pip install adaam[fast]`), or NumPy and SciPy. "auto" is numba where it is installed and there are
-        thousands of rows; results agree to rounding, up to `recall`.
-    recall : float, default=0.985
-        Share of true neighbours that is enough. From 32,768 rows on numba's search looks into clusters near each row
-        alone, as many as sampled neighbours need, measures on 200 other rows what that finds, and searches all pairs
-        where it is less. 1.0 means all pairs, so that neighbours are exact; NumPy's are exact always.
+        thousands of rows; results agree to rounding.
+    recall : float, default=1.0
+        Share of true neighbours that is enough. 1.0 means all of them, whatever kernels there are. Less is faster from
+        32,768 rows on, with numba: the search then probes cells of nearby rows alone, as many as sampled neighbours
+        need, measures on 200 other rows what that finds, and searches all pairs where it is less.
     """
 
     tile_bytes: int = 1 << 25
     kernels: str = "auto"
-    recall: float = 0.985
+    recall: float = 1.0
     name: str = "cpu"
 
     def accepts(self, X: Any) -> bool:
@@ -104,12 +109,10 @@ class CPUEngine:
         """Euclidean length of each row, in float64 and safe from overflow."""
         return np.concatenate(list(ordered_map(lambda rows: _row_norms(X[rows]), self._blocks(X))))
 
-    def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
-        """Return the sum over rows of weight * x, in float64."""
-        return np.asarray(self.cross(spread(weights, X.shape[0])[:, None], X)[0])
-
-    def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
-        """Return the sum over rows of weight * a b', in float64."""
+    def cross(self, A: Tall | None, B: Tall, weights: Column = 1.0) -> FloatMatrix:
+        """Return the sum over rows of weight * a b', in float64; None stands for a column of ones."""
+        if A is None:
+            return self.cross(spread(weights, B.shape[0])[:, None], B)
         if issparse(B) and not issparse(A):
             # The product with sparse columns is as long as they are many: one, not one for each row block.
             return np.asarray(B.T @ (_float64(A) * beside(weights, slice(None)))).T
@@ -121,10 +124,15 @@ class CPUEngine:
 
         return np.asarray(sum(ordered_map(part, self._blocks(A, B.shape[1]))))
 
-    def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
-        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
+    def scatter(
+        self, X: Tall, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
+    ) -> FloatMatrix:
+        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean, or n x n `between_rows`."""
         n, d = X.shape
-        found = mostly_zeros.scatter(X, scale, mean, weights, self.kernels)
+        if between_rows:
+            root = np.sqrt(spread(weights, n))
+            return _row_products(X, scale, mean) * root[:, None] * root
+        found = zeros.scatter(X, scale, mean, weights, self.kernels)
         if found is not None:
             return found
         used = np.arange(d) if issparse(X) else self._used_columns(X, mean)
@@ -150,23 +158,13 @@ class CPUEngine:
         whole[np.ix_(used, used)] = sums
         return whole
 
-    def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
-        """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
-        factors = beside(scale, slice(None))
-        if issparse(X):
-            scaled = X.astype(np.float64).multiply(factors).tocsr()
-            along = np.asarray(scaled @ mean)
-            return np.asarray((scaled @ scaled.T).toarray() - along[:, None] - along + mean @ mean)
-        centred = _float64(X) * factors - mean
-        return np.asarray(centred @ centred.T)
-
     def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
 
         Preparations are float64, so a fit works in float64 also on float32 rows: tiles are as fast in it, and the
         weakly determined last directions need it.
         """
-        found = mostly_zeros.project(X, scale, mean, components, self.kernels)
+        found = zeros.project(X, scale, mean, components, self.kernels)
         if found is not None:
             return found
         offset = mean @ components.T
@@ -188,32 +186,29 @@ class CPUEngine:
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest others of each row, or of chosen rows, nearest first.
 
-        Few rows, and rows that float32 cannot tell apart, are left to scikit-learn's brute-force search; its distances
-        are measured again from differences, so that coincident rows are at distance 0 and not at the square root of a
-        rounding error.
+        Of thousands of rows candidates in float32, each pair once, are found faster than by scikit-learn's search
+        (decision 0004), which takes fewer, chosen ones, and those that float32 cannot tell apart.
         """
-        if rows is None and X.shape[0] >= MANY_ROWS:
-            found = nearest_others(X, n_neighbors, self._tile_rows(), self._kernels(X.shape[0]), self.recall)
-            if found is not None:
-                return found
-        queries = X if rows is None else X[rows]
-        if rows is None:
-            search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(X)
-            indices = search.kneighbors(return_distance=False)
-        else:
-            search = NearestNeighbors(n_neighbors=n_neighbors + 1, algorithm="brute").fit(X)
-            indices = _others(search.kneighbors(queries, return_distance=False), rows)
-        distances = np.empty(indices.shape, dtype=np.float64)
+        if n_neighbors == 0:
+            n = X.shape[0] if rows is None else len(rows)
+            return np.empty((n, 0), np.intp), np.empty((n, 0))
+        if rows is not None:
+            found = neighbor_tiles.brute_force(X, n_neighbors + 1, X[rows])
+            return _others(*found, rows)
+        nearest = None
+        if X.shape[0] >= MANY_ROWS:
+            if self._uses_search(X, n_neighbors):
+                from adaam.engines.neighbors import search
 
-        def measure(part: slice) -> None:
-            for place in range(n_neighbors):
-                difference = queries[part] - X[indices[part, place]]
-                distances[part, place] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+                nearest = search.nearest_others(X, n_neighbors, self.recall)
+            else:
+                nearest = neighbor_tiles.nearest_others(X, n_neighbors, self._tile_rows())
+        return neighbor_tiles.brute_force(X, n_neighbors) if nearest is None else nearest
 
-        for _ in ordered_map(measure, self._blocks(queries, X.shape[1])):
-            pass
-        order = np.argsort(distances, axis=1, kind="stable")
-        return np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1)
+    def _uses_search(self, X: FloatMatrix, k: int) -> bool:
+        """Whether compiled loops look for neighbours: lists must be short enough to be kept by insertion."""
+        short = 4 * k < min(len(X), 1024)
+        return short and bool(X.flags.c_contiguous) and uses_numba(self.kernels, len(X))
 
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> NeighborGraph:
         """Return the graph of nearest others, rows tied at the last place sharing it."""
@@ -222,49 +217,64 @@ class CPUEngine:
         def search(width: int, rows: IntVector | None) -> tuple[IntMatrix, FloatMatrix]:
             return self.neighbors(X, width, rows)
 
-        return neighborhoods(search, spread(weights, X.shape[0]), n_neighbors, tie_tolerance(rms_length, X.dtype))
+        n = X.shape[0]
+        found = neighborhoods(search, spread(weights, n), n, n_neighbors, tie_tolerance(rms_length, X.dtype))
+        starts, indices, distances, shares, copies = found
+        return NeighborGraph(starts, indices, distances, spread(shares, len(indices)), copies, measured=True)
 
     def asgraph(self, graph: NeighborGraph) -> NeighborGraph:
         """Return the graph itself."""
         return graph
 
+    def ashalf(self, half: Sparse | Half) -> HostHalf:
+        """Return a half affinity of the host itself."""
+        return half if isinstance(half, HostHalf) else HostHalf(csr_array(half))
+
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
         """All eigenpairs of a small symmetric matrix, values ascending."""
         return eigh(A)
 
-    def sparse_gram(self, entries: Sparse, X: Tall) -> FloatMatrix:
-        """Return X' H X for a sparse H, in float64."""
-
-        def part(rows: slice) -> FloatMatrix:
-            return np.asarray(_float64(X[rows]).T @ (entries[rows] @ X).astype(np.float64))
-
-        return np.asarray(sum(ordered_map(part, self._blocks(X, X.shape[1]))))
-
-    def half_degrees(self, half: Sparse) -> FloatVector:
-        """Row sums of H + H'."""
-        return one_pass.half_degrees(half)
-
-    def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
-        """Return the t-th largest magnitude of PP', counted with multiplicity."""
-        n = P.shape[0]
-        return exact_cut(Pairs(P, spread(weights, n), spread(diagonal, n), self._tile_rows(), self._kernels(n)), t)
-
-    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, FloatVector]:
-        """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
-        n = P.shape[0]
-        return pruned_gram(P, threshold, X, spread(weights, n), self._tile_rows(), self._kernels(n))
-
     def cut_laplacian(
-        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column, half: Sparse | None
+        self,
+        P: Tall,
+        t: float,
+        X: Tall,
+        weights: Column,
+        diagonal: Column,
+        half: Half | None = None,
+        *,
+        cut: float | None = None,
     ) -> tuple[float, FloatMatrix, FloatVector]:
-        """Return the cut for t entries, and Laplacian and row sums of what it keeps."""
+        """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps."""
         n = P.shape[0]
-        kernels = self._kernels(n)
-        if kernels is not None and P.dtype == X.dtype == np.float64 and X.flags.c_contiguous:
-            found = one_pass.cut_laplacian(P, t, X, spread(weights, n), spread(diagonal, n), half, kernels)
+        w, own = spread(weights, n), spread(diagonal, n)
+        if cut is None and self._screens(P, X):
+            from adaam.engines.pruned import screened
+
+            found = screened.cut_laplacian(P, t, X, w, own, None if half is None else self.ashalf(half))
             if found is not None:
                 return found
-        return laplacian_beside(self, two_passes(self, P, t, X, weights, diagonal), X, half)
+        if cut is None:
+            cut = exact_cut(_Entries(P, w, own, self._tile_rows(), self._screens(P)), t)
+        gram, degrees = self._pruned_gram(P, kept_from(cut, P.dtype), X, w)
+        return cut, pruned_laplacian(self, gram, degrees, X, half), degrees
+
+    def _pruned_gram(
+        self, P: FloatMatrix, threshold: float, X: FloatMatrix, weights: FloatVector
+    ) -> tuple[FloatMatrix, FloatVector]:
+        """X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
+        if self._screens(P, X):
+            from adaam.engines.pruned import screened
+
+            return screened.pruned_gram(P, threshold, X, weights)
+        block = pruned_tiles.all_pairs(P, weights, X)
+        half, along, down = pruned_tiles.pruned_sums(block, X, threshold, self._tile_rows())
+        return half + half.T, (along + down) * weights
+
+    def _screens(self, *factors: FloatMatrix) -> bool:
+        """Whether compiled loops pass over the pairs, which take rows in float64."""
+        takes = all(A.dtype == np.float64 and A.flags.c_contiguous for A in factors)
+        return takes and uses_numba(self.kernels, factors[0].shape[0])
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia.
@@ -278,12 +288,6 @@ class CPUEngine:
         best = KMeans(n_clusters, n_init=n_init, random_state=seed, tol=0.0).fit(Z[order], sample_weight=weights[order])
         labels = self.nearest(Z, best.cluster_centers_)
         return Clusters(best.cluster_centers_, labels, float(best.inertia_))
-
-    def kmeans_rounds(
-        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
-    ) -> list[Clusters]:
-        """Return what `kmeans` gives for each seed."""
-        return [self.kmeans(Z, n_clusters, n_init, seed, weights) for seed in seeds]
 
     def cluster_sums(self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
         """Return what centres, sizes and inertia of a partition follow from, in float64."""
@@ -316,9 +320,6 @@ class CPUEngine:
         zero = not any(ordered_map(lambda rows: bool(X[rows][:, candidates].any()), self._blocks(X)))
         return np.delete(every, candidates) if zero else every
 
-    def _kernels(self, n_rows: int) -> ModuleType | None:
-        return compiled_kernels(self.kernels, n_rows)
-
     def _tile_rows(self) -> int:
         """Rows and columns of a tile within the budget, in steps of 64 for aligned products."""
         return max(64, int(np.sqrt(self.tile_bytes / BYTES_PER_TILE_ENTRY)) // 64 * 64)
@@ -329,11 +330,66 @@ class CPUEngine:
         return row_blocks(X.shape[0], max(16, rows))
 
 
-def _others(indices: IntMatrix, rows: IntVector) -> IntMatrix:
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """All entries of PP', with multiplicity weights[i] * weights[j] off the diagonal and diagonal[i] on it."""
+
+    P: FloatMatrix
+    weights: FloatVector
+    diagonal: FloatVector
+    tile_rows: int
+    screened: bool  # in float32 by compiled loops
+
+    @property
+    def dtype(self) -> Any:
+        """Precision of the entries."""
+        return self.P.dtype
+
+    def squares(self) -> FloatVector:
+        """Diagonal entries."""
+        return np.asarray(np.einsum("ij,ij->i", self.P, self.P))
+
+    def largest(self) -> float:
+        """Magnitude that no entry exceeds."""
+        return float(self.squares().max()) * rounding_room(self.P)
+
+    def guess(self, t: float) -> Bracket:
+        """Bracket the t-th largest entry; few rows have so few that all of them are looked at."""
+        if len(self.P) <= MIN_ROWS:
+            return Bracket(0.0, self.largest())
+        return guess_bracket(self.P, t, self.weights, self.diagonal)
+
+    def tally(self, bracket: Bracket) -> Tally:
+        """Count all entries against a bracket."""
+        return counted(self._parts(bracket), bracket)
+
+    def _parts(self, bracket: Bracket) -> Iterator[Tally]:
+        yield Tally(0.0, self.squares(), self.diagonal).within(bracket)
+        block = pruned_tiles.all_pairs(self.P, self.weights)
+        if self.screened:
+            from adaam.engines.pruned.screened import screened_tallies
+
+            yield from screened_tallies(block, bracket)
+        else:
+            yield from pruned_tiles.tile_tallies(block, bracket, self.tile_rows)
+
+
+def _others(indices: IntMatrix, distances: FloatMatrix, rows: IntVector) -> tuple[IntMatrix, FloatMatrix]:
     """Drop each row itself from its neighbours, or the last of them where copies have crowded it out."""
     kept = indices != rows[:, None]
     kept[kept.all(axis=1), -1] = False
-    return np.asarray(indices[kept].reshape(len(rows), -1))
+    return indices[kept].reshape(len(rows), -1), distances[kept].reshape(len(rows), -1)
+
+
+def _row_products(X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
+    """Inner products of scale * x - mean between all rows, of which there are few."""
+    factors = beside(scale, slice(None))
+    if issparse(X):
+        scaled = X.astype(np.float64).multiply(factors).tocsr()
+        along = np.asarray(scaled @ mean)
+        return np.asarray((scaled @ scaled.T).toarray() - along[:, None] - along + mean @ mean)
+    centred = _float64(X) * factors - mean
+    return np.asarray(centred @ centred.T)
 
 
 def _weighted_gram(block: FloatMatrix, weights: Any) -> FloatMatrix:

@@ -4,11 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines.heat import FittedHeat
-from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
 
 Result = TypeVar("Result")
 
@@ -29,6 +26,22 @@ class ClusterSums(NamedTuple):
     weights: FloatVector
     squares: FloatVector
     largest: float
+
+
+class Half(Protocol):
+    """Half H of a symmetric affinity H + H', sparse, where the engine works."""
+
+    def host(self) -> Sparse:
+        """Bring the entries of H to the host."""
+        ...
+
+    def degrees(self) -> Column:
+        """Row sums of H + H'."""
+        ...
+
+    def gram(self, X: Tall) -> FloatMatrix:
+        """Return X' H X for the engine's rows, in float64 on the host."""
+        ...
 
 
 class Graph(Protocol):
@@ -59,18 +72,9 @@ class Graph(Protocol):
         """Links that the neighbours make, averaged over the two directions, as `adaam.engines.links` has them."""
         ...
 
-    def heat_half(self, heat: FittedHeat, weights: Column) -> Any:
-        """Half H of the affinity H + H' of heat weights on the edges, as the engine's sparse verbs take it."""
+    def heat_half(self, heat: FittedHeat, weights: Column) -> Half:
+        """Half of the affinity of heat weights on the edges, the larger of a pair's two."""
         ...
-
-
-def kept_from(cut: float, dtype: Any) -> float:
-    """Magnitude from which entries of a pruned affinity are kept.
-
-    Entries that are equal on paper differ in their last bits; a hair below the cut keeps them together, whatever the
-    order of rows or the size of tiles.
-    """
-    return cut * (1.0 - 16 * float(np.finfo(dtype).eps))
 
 
 class Engine(Protocol):
@@ -121,20 +125,18 @@ class Engine(Protocol):
         """Euclidean length of each row."""
         ...
 
-    def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
-        """Return the sum over rows of weight * x, in float64."""
+    def cross(self, A: Tall | None, B: Tall, weights: Column = 1.0) -> FloatMatrix:
+        """Return the sum over rows of weight * a b', in float64; None stands for a column of ones."""
         ...
 
-    def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
-        """Return the sum over rows of weight * a b', in float64."""
-        ...
+    def scatter(
+        self, X: Tall, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
+    ) -> FloatMatrix:
+        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean.
 
-    def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
-        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
-        ...
-
-    def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
-        """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
+        `between_rows` gives the n x n inner products of root * z instead, of the same eigenvalues; asked for only when
+        n < d.
+        """
         ...
 
     def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
@@ -156,32 +158,27 @@ class Engine(Protocol):
         """Bring a host graph, such as one that the caller computed, to where the engine works."""
         ...
 
-    def sparse_gram(self, entries: Sparse | Any, X: Tall) -> FloatMatrix:
-        """Return X' H X for a sparse H, a host one or a half that a graph of the engine's made, in float64."""
-        ...
-
-    def half_degrees(self, half: Sparse | Any) -> Column:
-        """Row sums of H + H', H as for `sparse_gram`."""
-        ...
-
-    def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
-        """Return the t-th largest magnitude of PP', counted with multiplicity.
-
-        Entry (i, j) of PP' counts weights[i] * weights[j] times for i != j, and diagonal[i] times for i == j.
-        """
-        ...
-
-    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, Column]:
-        """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
+    def ashalf(self, half: Sparse | Half) -> Half:
+        """Bring a half affinity, such as the entries of a host matrix, to where the engine works."""
         ...
 
     def cut_laplacian(
-        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column, half: Sparse | Any | None
+        self,
+        P: Tall,
+        t: float,
+        X: Tall,
+        weights: Column,
+        diagonal: Column,
+        half: Half | None = None,
+        *,
+        cut: float | None = None,
     ) -> tuple[float, FloatMatrix, Column]:
-        """Return what `cut` gives; X'(D - A)X, where A = WSW with S as `pruned_gram` has it; and WSw.
+        """Prune PP' to its t entries of largest magnitude; return the cut, X'(D - A)X and the row sums of the pruned.
 
-        S holds what is kept with the magnitude `kept_from` the cut. With a `half` H, as for `sparse_gram`,
-        A is WSW + H + H'. D holds the row sums of A.
+        The cut is the t-th largest magnitude, where entry (i, j) counts weights[i] * weights[j] times for i != j, and
+        diagonal[i] times for i == j; a `cut` that is known is taken in place of t. S holds the off-diagonal entries
+        that are kept, from the magnitude `kept_from` the cut on, and W the weights. A is WSW, or with a `half` H,
+        WSW + H + H'. D holds the row sums of A; those returned are WSw.
         """
         ...
 
@@ -191,12 +188,6 @@ class Engine(Protocol):
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia; independent of the order of rows."""
-        ...
-
-    def kmeans_rounds(
-        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
-    ) -> list[Clusters]:
-        """Return what `kmeans` gives for each seed."""
         ...
 
     def cluster_sums(self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
@@ -212,27 +203,9 @@ class Engine(Protocol):
         ...
 
 
-class Pruned(NamedTuple):
-    """Cut, and what `pruned_gram` gives for what is kept with it."""
-
-    cut: float
-    gram: FloatMatrix
-    degrees: Column
-
-
-def two_passes(engine: Engine, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column) -> Pruned:
-    """Find the cut, then what it keeps."""
-    cut = engine.cut(P, t, weights, diagonal)
-    return Pruned(cut, *engine.pruned_gram(P, kept_from(cut, P.dtype), X, weights))
-
-
-def laplacian_beside(
-    engine: Engine, pruned: Pruned, X: Tall, half: Sparse | Any | None
-) -> tuple[float, FloatMatrix, Column]:
-    """Make of Gram matrices what `cut_laplacian` promises."""
-    cut, gram, degrees = pruned
+def pruned_laplacian(engine: Engine, gram: FloatMatrix, degrees: Column, X: Tall, half: Half | None) -> FloatMatrix:
+    """X'(D - A)X from X'WSWX and WSw, as `Engine.cut_laplacian` has it."""
     if half is None:
-        return cut, engine.cross(X, X, degrees) - gram, degrees
-    links = engine.sparse_gram(half, X)
-    total = degrees + engine.half_degrees(half)
-    return cut, engine.cross(X, X, total) - gram - links - links.T, degrees
+        return engine.cross(X, X, degrees) - gram
+    links = half.gram(X)
+    return engine.cross(X, X, degrees + half.degrees()) - gram - links - links.T

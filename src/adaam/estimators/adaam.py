@@ -85,8 +85,8 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         What was used.
     knn_recall_ : float or None
         Share of the neighbours that are true nearest ones, measured on 100 rows by a plain search; below 4,096 rows all
-        are searched plainly, and it is 1.0. From 32,768 rows on the CPU's search may miss a few, as
-        `CPUEngine(recall=...)` allows. None where neighbours were given, or looked for within row blocks.
+        are searched plainly, and it is 1.0. From 32,768 rows on the CPU's search may miss a few where
+        `CPUEngine(recall=...)` below 1 allows it. None where neighbours were given, or looked for within row blocks.
     pairs_ : "all" or RowBlocks
         Which pairs were looked at.
     plan_ : Plan

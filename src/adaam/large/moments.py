@@ -58,7 +58,7 @@ def stream_preparation(
             unscaled = np.flatnonzero((spread(engine.to_host(scale), len(block)) == 1.0) & (held > 0))
             n_zero += int((~block[unscaled].any(axis=1)).sum())
         row_weights = engine.column(held)
-        own_mean = engine.weighted_sum(rows, row_weights * scale) / added
+        own_mean = engine.cross(None, rows, row_weights * scale)[0] / added
         shift = own_mean - mean
         scatter += engine.scatter(rows, scale, own_mean, row_weights)
         scatter += np.outer(shift, shift) * (total * added / (total + added))

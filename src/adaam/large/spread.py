@@ -4,16 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adaam._typing import Column, Tall
 from adaam.engines import DaskEngine
-from adaam.engines.cluster.task_kernels import TaskKernels
 from adaam.engines.columns import at
 from adaam.large.deal import Deal
 from adaam.large.job import Job
 from adaam.prepare import LinearMap
 from adaam.sample import Sample
+
+if TYPE_CHECKING:
+    from adaam.engines.cluster.tasks import TaskKernels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +62,7 @@ def dealt_spread(X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engi
 
 
 def group_sum(
-    group: Any, blocks: list[slice], prepared: LinearMap, work: Callable[[Sample], Any], kernels: TaskKernels
+    group: Any, blocks: list[slice], prepared: LinearMap, work: Callable[[Sample], Any], kernels: "TaskKernels"
 ) -> Any:
     """Sum over some blocks of a group, each prepared as on one machine; None where there are none."""
     X, weights = group

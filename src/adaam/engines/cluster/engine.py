@@ -2,40 +2,34 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from adaam._checks import check_word
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines.cluster import cut, dealt, equal_rows, half, kmeans, lazy, nearest, neighborhoods, one_pass, pruned
-from adaam.engines.cluster.columns import ClusterColumn
-from adaam.engines.cluster.dealt import Groups
-from adaam.engines.cluster.layout import planned_sizes
 from adaam.engines.cluster.plan import ClusterPlan, cluster_plan
-from adaam.engines.cluster.rows import (
-    HOST,
-    ClusterRows,
-    Fixed,
-    beside,
-    block_cross,
-    block_nearest,
-    block_project,
-    block_scatter,
-    block_sum,
-    centred,
-    host_rows,
+from adaam.engines.cluster.workers import (
+    TASK_BYTES,
+    TASK_SHARE,
+    Workers,
+    as_dask_array,
+    connected,
+    dask_array,
+    is_dask,
+    mapped_array,
 )
-from adaam.engines.cluster.task_kernels import TaskKernels, task_kernels
-from adaam.engines.cluster.workers import Workers, as_dask_array, connected, dask_array, is_dask, mapped_array
-from adaam.engines.neighbor_graph import NeighborGraph
-from adaam.engines.neighborhoods import tie_tolerance
-from adaam.engines.protocol import Clusters, ClusterSums, Graph, Pruned, Result, laplacian_beside, two_passes
+from adaam.engines.neighbors.graph import NeighborGraph
+from adaam.engines.neighbors.ties import tie_tolerance
+from adaam.engines.protocol import Clusters, ClusterSums, Graph, Half, Result, pruned_laplacian
+from adaam.engines.pruned.cut import kept_from
 from adaam.linalg import eigh
 
-TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
-TASK_SHARE = 10  # of a worker's memory that those rows may take
+if TYPE_CHECKING:
+    from adaam.engines.cluster.rows import ClusterColumn, ClusterRows
+    from adaam.engines.cluster.shuffle import Groups
+    from adaam.engines.cluster.tasks import TaskKernels
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +54,8 @@ class DaskEngine:
         Tasks of a pass over block pairs that may be under way or done and not yet added up; None means three for each
         thread and two more.
     starts : {"auto", "k-means++", "k-means||"}, default="auto"
-        Starts of k-means. "k-means++" draws as the other engines do, in as many steps as there are clusters;
-        "k-means||" takes five. "auto" is the first unless there are very many rows or clusters.
+        Starts of k-means. "k-means++" is the CPU engine's k-means, for which mapped rows come to this process;
+        "k-means||" works on the workers. "auto" is the first for rows up to 256 MB.
     patience : float, default=60.0
         Seconds to wait for a worker when none is left, or none but paused ones have anything to do.
     progress : bool, default=False
@@ -97,7 +91,7 @@ class DaskEngine:
         """Tell what a fit of rows of this shape costs, on the client's workers or on so many of so much memory each."""
         if workers is None:
             at = self._workers()
-            given = (at.n_workers(), at.n_threads(), self._task_bytes(at))
+            given = (at.n_workers(), at.n_threads(), at.task_bytes())
         else:
             task_bytes = int(min(TASK_BYTES, (memory or np.inf) / TASK_SHARE))
             given = (workers, threads or workers, task_bytes if self.task_bytes is None else self.task_bytes)
@@ -105,14 +99,23 @@ class DaskEngine:
 
     def accepts(self, X: Any) -> bool:
         """Whether X is a Dask collection, or rows on the workers."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import ClusterColumn, ClusterRows
+
         return is_dask(X) or isinstance(X, ClusterRows | ClusterColumn | lazy.LazyRows)
 
     def check_rows(self, X: Any, at_least: int) -> Tall:
         """Check a Dask array or DataFrame, as far as can be told without reading it; blocks are checked when read."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import ClusterRows
+
         return X if isinstance(X, ClusterRows | lazy.LazyRows) else lazy.lazy_rows(X, at_least)
 
     def like(self, Z: Tall, X: Any) -> Any:
         """Return Z as the kind of array that X is: a Dask array for a Dask collection, else NumPy."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import ClusterColumn, ClusterRows
+
         if not (is_dask(X) or isinstance(X, lazy.LazyRows)):
             return self.to_host(Z)
         if isinstance(Z, ClusterRows):
@@ -127,6 +130,9 @@ class DaskEngine:
 
     def asarray(self, X: Tall) -> Tall:
         """Bring rows to the workers, in row blocks."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import ClusterRows, host_rows
+
         if isinstance(X, ClusterRows):
             return X
         workers = self._workers()
@@ -140,6 +146,8 @@ class DaskEngine:
 
     def column(self, values: Any) -> Column:
         """Return a float itself, numbers on the workers as a column, others as a vector that is split when used."""
+        from adaam.engines.cluster.rows import ClusterColumn
+
         if isinstance(values, float | ClusterColumn):
             return values
         if not is_dask(values):
@@ -150,9 +158,12 @@ class DaskEngine:
 
     def to_host(self, value: Any) -> Any:
         """Bring rows, a column or a half affinity to the client."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.graph import ClusterHalf
+
         if issparse(value):
             return value
-        if isinstance(value, half.ClusterHalf):
+        if isinstance(value, ClusterHalf):
             return value.host()
         if isinstance(value, lazy.LazyRows):
             value = value.array
@@ -160,42 +171,47 @@ class DaskEngine:
 
     def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
         """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
-        return equal_rows.distinct(self.asarray(X), weights)
+        from adaam.engines.cluster import shuffle
+
+        return shuffle.distinct(self.asarray(X), weights)
 
     def row_norms(self, X: Tall) -> Column:
         """Euclidean length of each row, in float64 and safe from overflow."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import HOST, ClusterRows
+
         if isinstance(X, lazy.LazyRows):
             return lazy.lazy_norms(X.array)
         return X.norms() if isinstance(X, ClusterRows) else HOST.row_norms(X)
 
-    def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
-        """Return the sum over rows of weight * x, in float64."""
-        return np.asarray(self.asarray(X).total("weighted-sum", block_sum, weights))
+    def cross(self, A: Tall | None, B: Tall, weights: Column = 1.0) -> FloatMatrix:
+        """Return the sum over rows of weight * a b', in float64; None stands for a column of ones."""
+        from adaam.engines.cluster.rows import beside, block_cross, block_sum
 
-    def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
-        """Return the sum over rows of weight * a b', in float64."""
+        if A is None:
+            return np.asarray(self.asarray(B).total("weighted-sum", block_sum, weights))
         rows = self.asarray(A)
         return np.asarray(rows.total("cross", block_cross, rows if B is A else beside(rows, B), weights))
 
-    def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
-        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
-        return np.asarray(self.asarray(X).total("scatter", block_scatter, scale, weights, Fixed(mean)))
+    def scatter(
+        self, X: Tall, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
+    ) -> FloatMatrix:
+        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean, or n x n `between_rows`."""
+        from adaam.engines.cluster.rows import Fixed, block_scatter, centred, row_products
 
-    def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
-        """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
-        rows = self.asarray(X)
-        blocks = rows.each("centred", centred, scale, Fixed(mean))
-        lines = [[rows.workers.call("row-scatter", _inner, a, b) for b in blocks[i:]] for i, a in enumerate(blocks)]
-        found = [rows.workers.fetch(line) for line in lines]
-        return np.block(
-            [
-                [found[min(i, j)][abs(j - i)].T if j < i else found[i][j - i] for j in range(len(blocks))]
-                for i in range(len(blocks))
-            ]
-        )
+        if between_rows:
+            # Few rows of very many columns: all of them meet in one task, which sends their products alone.
+            rows = self.asarray(X)
+            blocks = rows.each("centred", centred, scale, weights, Fixed(mean))
+            products = rows.workers.fetch([rows.workers.call("row-scatter", row_products, blocks)])
+            return np.asarray(products[0])
+        return np.asarray(self.asarray(X).total("scatter", block_scatter, scale, weights, Fixed(mean)))
 
     def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import HOST, ClusterRows, Fixed, block_project
+
         if isinstance(X, lazy.LazyRows):
             return lazy.lazy_project(X.array, scale, mean, components)
         if not isinstance(X, ClusterRows):
@@ -205,19 +221,23 @@ class DaskEngine:
 
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the client."""
+        from adaam.engines.cluster import neighbors
+
         found = self.asarray(X)
-        given = (n_neighbors, 1.0, self._task_bytes(found.workers), self.task_kernels(len(found)))
+        given = (n_neighbors, 1.0, found.workers.task_bytes())
         if rows is None:
-            tables = found.workers.fetch(nearest.nearest_tables(found, *given))
+            tables = found.workers.fetch(neighbors.nearest_tables(found, *given, self.task_kernels(len(found))))
             return np.concatenate([t.others for t in tables]), np.sqrt(np.concatenate([t.squares for t in tables]))
-        return nearest.tables_of(found, np.asarray(rows), *given)
+        return neighbors.tables_of(found, np.asarray(rows), *given)
 
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
         """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the workers."""
+        from adaam.engines.cluster import neighbors
+
         rows = self.asarray(X)
         length = float(np.sqrt(sum(found.square for found in rows.workers.fetch(rows.lengths())) / len(rows)))
-        given = (tie_tolerance(length, rows.dtype), self._task_bytes(rows.workers), self.task_kernels(len(rows)))
-        return neighborhoods.neighbor_graph(rows, n_neighbors, weights, *given)
+        given = (tie_tolerance(length, rows.dtype), rows.workers.task_bytes(), self.task_kernels(len(rows)))
+        return neighbors.neighbor_graph(rows, n_neighbors, weights, *given)
 
     def asgraph(self, graph: NeighborGraph) -> Graph:
         """Return the graph itself: what it is made into is split when it meets rows."""
@@ -227,58 +247,53 @@ class DaskEngine:
         """All eigenpairs of a small symmetric matrix, values ascending."""
         return eigh(A)
 
-    def sparse_gram(self, entries: Sparse | Any, X: Tall) -> FloatMatrix:
-        """Return X' H X for a sparse H, in float64."""
-        rows = self.asarray(X)
-        blocks = half.host_half(entries, rows.sizes, rows.workers) if issparse(entries) else entries
-        return half.sparse_gram(blocks, rows, self._task_bytes(rows.workers))
+    def ashalf(self, half: Sparse | Half) -> Half:
+        """Return a half affinity on the workers itself; entries of the client's are split when they meet rows."""
+        from adaam.engines.cluster.graph import ClientHalf, ClusterHalf
 
-    def half_degrees(self, half: Sparse | Any) -> Column:
-        """Row sums of H + H'."""
-        return HOST.half_degrees(half) if issparse(half) else half.degrees()
-
-    def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
-        """Return the t-th largest magnitude of PP', counted with multiplicity."""
-        rows = self.asarray(P)
-        return cut.exact_cut(rows, t, weights, diagonal, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
-
-    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, Column]:
-        """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
-        factor = self.asarray(P)
-        rows = factor if X is P else beside(factor, X)
-        given = (weights, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
-        return pruned.pruned_gram(factor, threshold, rows, *given)
+        if isinstance(half, ClusterHalf):
+            return half
+        return ClientHalf(csr_array(half if issparse(half) else half.host()))
 
     def cut_laplacian(
-        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column, half: Any
+        self,
+        P: Tall,
+        t: float,
+        X: Tall,
+        weights: Column,
+        diagonal: Column,
+        half: Half | None = None,
+        *,
+        cut: float | None = None,
     ) -> tuple[float, FloatMatrix, Column]:
-        """Return the cut for t entries, and Laplacian and row sums of what it keeps."""
-        rows = self.asarray(P) if X is P else X
-        return laplacian_beside(self, self.cut_gram(P, t, rows, weights, diagonal), rows, half)
+        """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps."""
+        from adaam.engines.cluster import pruned
+        from adaam.engines.cluster.rows import beside
 
-    def cut_gram(self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column) -> Pruned:
-        """Return the cut for t entries, and the Gram matrix and row sums of what it keeps."""
         factor = self.asarray(P)
         rows = factor if X is P else beside(factor, X)
-        given = (weights, diagonal, self._task_bytes(rows.workers), self.task_kernels(len(rows)))
-        found = one_pass.cut_gram(factor, t, rows, *given)
-        return two_passes(self, factor, t, rows, weights, diagonal) if found is None else Pruned(*found)
+        given = (rows.workers.task_bytes(), self.task_kernels(len(rows)))
+        if cut is None:
+            cut, gram, degrees = pruned.cut_gram(factor, t, rows, weights, diagonal, *given)
+        else:
+            gram, degrees = pruned.pruned_gram(factor, kept_from(cut, factor.dtype), rows, weights, *given)
+        links = None if half is None else self.ashalf(half)
+        return cut, pruned_laplacian(self, gram, degrees, rows, links), degrees
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
-        """Best of `n_init` runs by inertia; independent of the order of rows."""
-        return self.kmeans_rounds(Z, n_clusters, n_init, [seed], weights)[0]
+        """Best of `n_init` runs by inertia; independent of the order of rows. Labels stay on the workers, a column."""
+        from adaam.engines.cluster import kmeans
 
-    def kmeans_rounds(
-        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
-    ) -> list[Clusters]:
-        """Return what `kmeans` gives for each seed; labels stay on the workers, as a column."""
         check_word("starts", self.starts, ("auto", "k-means++", "k-means||"))
         rows = self.asarray(Z)
-        found = kmeans.kmeans(rows, n_clusters, n_init, list(seeds), weights, self.starts)
-        return [Clusters(centers, self.nearest(rows, centers), inertia) for centers, inertia in found]
+        centers, inertia = kmeans.kmeans(rows, n_clusters, n_init, seed, weights, self.starts)
+        return Clusters(centers, self.nearest(rows, centers), inertia)
 
     def nearest(self, Z: Tall, centers: FloatMatrix) -> Any:
         """Index of the nearest centre of each row, the first one on a tie: a column for rows on the workers."""
+        from adaam.engines.cluster import lazy
+        from adaam.engines.cluster.rows import HOST, ClusterRows, Fixed, block_nearest
+
         if is_dask(Z):
             return lazy.lazy_nearest(Z, centers)
         if not isinstance(Z, ClusterRows):
@@ -287,6 +302,8 @@ class DaskEngine:
 
     def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest known points of host rows; blocks on workers ask by `row_labels`."""
+        from adaam.engines.cluster.rows import HOST
+
         return HOST.nearest_known(Z, known, n_nearest)
 
     def row_labels(self, Z: Tall, work: Callable[[Any], IntVector]) -> Any:
@@ -295,8 +312,10 @@ class DaskEngine:
             return mapped_array(Z, work, None, np.intp, "adaam-predict")
         return Z.column(Z.each("labels", work), np.intp)
 
-    def cluster_sums(self, Z: ClusterRows, labels: Any, weights: Column, n_clusters: int) -> ClusterSums:
+    def cluster_sums(self, Z: "ClusterRows", labels: Any, weights: Column, n_clusters: int) -> ClusterSums:
         """Sums, weights and extent of labelled rows."""
+        from adaam.engines.cluster import kmeans
+
         return kmeans.cluster_sums(Z, labels, weights, n_clusters)
 
     def shared(self, value: Any) -> Any:
@@ -309,35 +328,39 @@ class DaskEngine:
 
     def dealt(
         self, X: Tall, weights: Column, places: Callable[[IntVector], IntVector], edges: tuple[int, ...]
-    ) -> Groups:
+    ) -> "Groups":
         """Send rows to groups by the places that their numbers have."""
-        return dealt.dealt(self.asarray(X), weights, places, edges)
+        from adaam.engines.cluster import shuffle
+
+        return shuffle.dealt(self.asarray(X), weights, places, edges)
 
     def weights_below(
         self, X: Tall, weights: Column, places: Callable[[IntVector], IntVector], n_used: int
-    ) -> ClusterColumn:
+    ) -> "ClusterColumn":
         """Weights of the rows whose numbers have places below `n_used`, zeros for the others."""
-        return dealt.weights_below(self.asarray(X), weights, places, n_used)
+        from adaam.engines.cluster import shuffle
+
+        return shuffle.weights_below(self.asarray(X), weights, places, n_used)
 
     def n_threads(self) -> int:
         """Threads of all workers."""
         return self._workers().n_threads()
 
-    def task_kernels(self, n_rows: int) -> TaskKernels:
+    def task_kernels(self, n_rows: int) -> "TaskKernels":
         """Tell the kernels of tasks on so many rows, the same for all workers."""
+        from adaam.engines.cluster.rows import HOST
+        from adaam.engines.cluster.tasks import task_kernels
+
         return task_kernels(self.kernels, n_rows, HOST._tile_rows())
 
     def _workers(self) -> Workers:
-        return connected(self.client, self.in_flight, self.patience, self.progress)
-
-    def _task_bytes(self, workers: Workers) -> int:
-        if self.task_bytes is not None:
-            return self.task_bytes
-        return int(min(TASK_BYTES, workers.worker_bytes() / TASK_SHARE))
+        return connected(self.client, self.in_flight, self.patience, self.progress, self.task_bytes)
 
     def _sizes(self, X: Any, workers: Workers) -> tuple[int, ...]:
+        from adaam.engines.cluster.tasks import planned_sizes
+
         n, d = X.shape
-        return planned_sizes(int(n), 8 * int(d), workers.n_threads(), self._task_bytes(workers), self.block_rows)
+        return planned_sizes(int(n), 8 * int(d), workers.n_threads(), workers.task_bytes(), self.block_rows)
 
     def __deepcopy__(self, memo: Any) -> "DaskEngine":
         """Return the engine itself: it is fixed, and a client is one connection."""
@@ -348,7 +371,3 @@ class DaskEngine:
         client = self.client if isinstance(self.client, str) else None
         given = (client, self.block_rows, self.task_bytes, self.in_flight, self.starts, self.patience, self.progress)
         return DaskEngine, (*given, self.kernels)
-
-
-def _inner(A: FloatMatrix, B: FloatMatrix) -> FloatMatrix:
-    return A @ B.T

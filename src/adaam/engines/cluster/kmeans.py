@@ -1,34 +1,165 @@
-"""k-means on the workers: block sums of every run at once, added up in order until no centre moves."""
+"""k-means on the workers: starts by k-means||, block sums of every run at once until no centre moves."""
 
 from typing import Any
 
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
-from adaam.engines.cluster.rows import ClusterRows
-from adaam.engines.cluster.sorted_rows import SortedRows
-from adaam.engines.cluster.starts import Block, parallel_starts, plus_plus_starts
+from adaam.engines.cluster.rows import ClusterRows, Fixed, on_blocks
+from adaam.engines.cluster.tasks import Sizes, exchanged
+from adaam.engines.cluster.workers import Future, Workers
+from adaam.engines.cpu import CPUEngine
 from adaam.engines.protocol import ClusterSums
 
+SORTED_ROWS = 2048
+SAMPLED = 64  # rows a block that say where to cut
+
+WeightedRows = tuple[FloatMatrix, FloatVector]
+N_ROUNDS = 5  # of k-means||, after which its cost hardly falls (Bahmani et al., 2012)
+MOST_ROUNDS = 50
+OVERSAMPLING = 2  # rows drawn a round, as a multiple of the number of clusters
 MAX_ITERATIONS = 300
-MOST_STEPS = 1 << 12  # tasks that k-means++ may take, and
-MOST_NUMBERS = 1 << 28  # distances that it may keep; beyond, k-means||
+MOST_NUMBERS = 1 << 25  # coordinates of rows that come to the client; beyond, k-means||
+
+
+class SortedRows:
+    """Blocks of (rows, weights), every row of one before those of the next; rows of weight zero are left out."""
+
+    def __init__(self, Z: ClusterRows, weights: Column) -> None:
+        workers = Z.workers
+        n_blocks = max(1, min(workers.n_threads(), len(Z) // SORTED_ROWS))
+        step = max(1, len(Z) // (SAMPLED * n_blocks))
+        sampled = np.sort(np.asarray(Z[np.arange(0, len(Z), step)])[:, 0])
+        cuts = sampled[[len(sampled) * (i + 1) // n_blocks for i in range(n_blocks - 1)]]
+        held = on_blocks(weights, Z.sizes, workers)
+        pieces = Z.each("sort-split", split_rows, held, Fixed(cuts))
+        n_bytes = 8.0 * len(Z) * (Z.n_columns + 1)
+        blocks = exchanged(workers, "sort", pieces, n_blocks, n_bytes, sorted_block)
+        sizes: Sizes = tuple(workers.fetch([workers.call("sort-count", block_length, block) for block in blocks]))
+        self.workers: Workers = workers
+        self.blocks: list[Future] = [block for block, size in zip(blocks, sizes, strict=True) if size]
+        self.sizes = tuple(size for size in sizes if size)
+
+    def each(self, name: str, work: Any, *given: Any) -> list[Any]:
+        """What `work` makes of each block, here; it is small."""
+        return self.workers.fetch([self.workers.call(name, work, block, *given) for block in self.blocks])
+
+
+def split_rows(Z: FloatMatrix, weights: Any, cuts: FloatVector) -> list[tuple[FloatMatrix, FloatVector]]:
+    """Rows of a block by the interval that their first coordinate is in."""
+    place = np.searchsorted(cuts, Z[:, 0], side="right")
+    held = np.broadcast_to(np.asarray(weights, dtype=np.float64), (len(Z),))
+    return [(Z[chosen], held[chosen]) for chosen in (_of(place, held, i) for i in range(len(cuts) + 1))]
+
+
+def _of(place: IntVector, held: FloatVector, index: int) -> IntVector:
+    return np.flatnonzero((place == index) & (held > 0))
+
+
+def sorted_block(pieces: list[tuple[FloatMatrix, FloatVector]]) -> tuple[FloatMatrix, FloatVector]:
+    """Rows of one interval in the order of their coordinates."""
+    Z, weights = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    order = np.lexsort(Z.T[::-1])
+    return np.asarray(Z[order], dtype=np.float64), weights[order]
+
+
+def block_length(block: tuple[FloatMatrix, FloatVector]) -> int:
+    """Number of rows."""
+    return len(block[0])
+
+
+def parallel_starts(rows: SortedRows, mean: FloatVector, n_clusters: int, n_init: int, seed: int) -> FloatMatrix:
+    """Centres (n_init, c, m) by k-means||: rows drawn in a few rounds by distance, clustered here by their counts.
+
+    As many clusterings of the drawn rows as starts are wanted go on to all rows.
+
+    Which rows are drawn depends on their coordinates and the seed, not on their order or block.
+    """
+    scale = float(np.max(rows.each("kmeans-scale", largest, mean))) or 1.0
+    first = min(rows.each("kmeans-start", first_row, mean, scale, seed), key=lambda found: found[0])[1]
+    candidates = first[None]
+    for turn in range(1, MOST_ROUNDS):
+        cost = float(np.sum(rows.each("kmeans-start", block_cost, candidates, mean)))
+        if cost == 0 or (turn > N_ROUNDS and len(candidates) >= n_clusters):
+            break
+        wanted = OVERSAMPLING * n_clusters / cost
+        drawn = rows.each("kmeans-start", drawn_rows, candidates, mean, scale, (seed, turn), wanted)
+        candidates = np.concatenate([candidates, *drawn])
+    counts = np.sum(rows.each("kmeans-start", center_counts, candidates, mean), axis=0)
+    if len(candidates) < n_clusters:
+        raise ValueError(f"n_clusters={n_clusters} exceeds the {len(candidates)} different rows of positive weight.")
+    host = CPUEngine()
+    return np.stack([host.kmeans(candidates, n_clusters, 1, seed + i, counts).centers for i in range(n_init)])
+
+
+def squared(Z: FloatMatrix, centers: FloatMatrix) -> FloatMatrix:
+    """Squared distances (centres, rows), not below zero."""
+    squares = np.einsum("ij,ij->i", Z, Z) + np.einsum("ij,ij->i", centers, centers)[:, None]
+    return np.asarray(np.maximum(squares - 2.0 * (centers @ Z.T), 0.0))
+
+
+def largest(block: WeightedRows, mean: FloatVector) -> float:
+    """Largest coordinate, as the length that others are measured by."""
+    return float(np.abs(block[0] - mean).max(initial=0.0))
+
+
+def uniform(Z: FloatMatrix, scale: float, seed: Any) -> FloatVector:
+    """A number in [0, 1) for each row, from its coordinates up to rounding."""
+    keys = np.random.SeedSequence(seed).generate_state(Z.shape[1] + 1, np.uint64)
+    mixed = np.full(len(Z), keys[-1])
+    for column, key in zip(np.rint(Z.T / scale * 2.0**24).astype(np.int64), keys, strict=False):
+        mixed = (mixed ^ column.view(np.uint64)) * (key | np.uint64(1))
+        mixed ^= mixed >> np.uint64(31)
+        mixed *= np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(29)
+    return np.asarray((mixed >> np.uint64(11)) * 2.0**-53)
+
+
+def first_row(block: WeightedRows, mean: FloatVector, scale: float, seed: int) -> tuple[float, FloatVector]:
+    """The row that wins a race in which each runs as fast as it weighs."""
+    Z = block[0] - mean
+    times = -np.log1p(-uniform(Z, scale, (seed, 0))) / block[1]
+    winner = int(times.argmin())
+    return float(times[winner]), Z[winner]
+
+
+def block_cost(block: WeightedRows, centers: FloatMatrix, mean: FloatVector) -> float:
+    """Cost of the rows of a block."""
+    return float(squared(block[0] - mean, centers).min(axis=0) @ block[1])
+
+
+def drawn_rows(
+    block: WeightedRows, centers: FloatMatrix, mean: FloatVector, scale: float, seed: Any, wanted: float
+) -> FloatMatrix:
+    """Rows drawn by their share of the cost."""
+    Z = block[0] - mean
+    share = wanted * squared(Z, centers).min(axis=0) * block[1]
+    return np.asarray(Z[uniform(Z, scale, seed) < share])
+
+
+def center_counts(block: WeightedRows, centers: FloatMatrix, mean: FloatVector) -> FloatVector:
+    """Weight of the rows nearest to each centre."""
+    labels = squared(block[0] - mean, centers).argmin(axis=0)
+    return np.bincount(labels, block[1], len(centers))
 
 
 def kmeans(
-    Z: ClusterRows, n_clusters: int, n_init: int, seeds: list[int], weights: Column, starts: str
-) -> list[tuple[FloatMatrix, float]]:
-    """Centres and inertia of the best run for each seed, each run until no label changes."""
+    Z: ClusterRows, n_clusters: int, n_init: int, seed: int, weights: Column, starts: str
+) -> tuple[FloatMatrix, float]:
+    """Centres and inertia of the best run, each run until no label changes.
+
+    Rows that are not very many come to the client, for scikit-learn's k-means++ and iterations there.
+    """
+    if starts == "k-means++" or (starts == "auto" and len(Z) * Z.n_columns <= MOST_NUMBERS):
+        here = weights if isinstance(weights, float) else np.asarray(weights)
+        best = CPUEngine().kmeans(np.asarray(Z), n_clusters, n_init, seed, here)
+        return best.centers, best.inertia
     rows = SortedRows(Z, weights)
     n_rows = sum(rows.sizes)
     if n_rows < n_clusters:
         raise ValueError(f"n_clusters={n_clusters} exceeds the {n_rows} rows of positive weight.")
-    if starts == "auto":
-        many = 3 * n_clusters * len(rows.blocks) > MOST_STEPS or n_init * n_rows > MOST_NUMBERS
-        starts = "k-means||" if many else "k-means++"
-    begin = parallel_starts if starts == "k-means||" else plus_plus_starts
     mean = np.sum(rows.each("kmeans-mean", row_sums), axis=0) / n_rows
-    return [_best(rows, mean, begin(rows, mean, n_clusters, n_init, seed)) for seed in seeds]
+    return _best(rows, mean, parallel_starts(rows, mean, n_clusters, n_init, seed))
 
 
 def _best(rows: SortedRows, mean: FloatVector, centers: FloatMatrix) -> tuple[FloatMatrix, float]:
@@ -67,7 +198,7 @@ def _refilled(
     return np.where(counts[:, None] > 0, sums / np.maximum(counts, 1e-300)[:, None], centers)
 
 
-def row_sums(block: Block) -> FloatVector:
+def row_sums(block: WeightedRows) -> FloatVector:
     """Sum of the rows."""
     return np.asarray(block[0].sum(axis=0))
 
@@ -77,7 +208,7 @@ def labels_of(Z: FloatMatrix, centers: FloatMatrix) -> IntVector:
     return np.asarray((np.einsum("ij,ij->i", centers, centers) - 2.0 * (Z @ centers.T)).argmin(axis=1))
 
 
-def assigned(block: Block, centers: FloatMatrix, mean: FloatVector) -> tuple[FloatMatrix, FloatMatrix]:
+def assigned(block: WeightedRows, centers: FloatMatrix, mean: FloatVector) -> tuple[FloatMatrix, FloatMatrix]:
     """For each run and centre, the weighted sum and the weight of its rows."""
     Z, weights = block[0] - mean, block[1]
     sums, counts = np.zeros(centers.shape), np.zeros(centers.shape[:2])
@@ -89,14 +220,14 @@ def assigned(block: Block, centers: FloatMatrix, mean: FloatVector) -> tuple[Flo
     return sums, counts
 
 
-def inertias(block: Block, centers: FloatMatrix, mean: FloatVector) -> FloatVector:
+def inertias(block: WeightedRows, centers: FloatMatrix, mean: FloatVector) -> FloatVector:
     """Weighted sum of squared distances to the nearest centre, for each run."""
     Z, weights = block[0] - mean, block[1]
     return np.array([weights @ np.square(Z - places[labels_of(Z, places)]).sum(axis=1) for places in centers])
 
 
 def farthest(
-    block: Block, centers: FloatMatrix, mean: FloatVector, n_rows: int
+    block: WeightedRows, centers: FloatMatrix, mean: FloatVector, n_rows: int
 ) -> tuple[FloatVector, IntVector, FloatVector, FloatMatrix]:
     """Rows farthest from their centre: squared distance, label, weight and the row."""
     Z, weights = block[0] - mean, block[1]

@@ -4,17 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adaam.engines.cluster.cut import VALUE_ROWS
-from adaam.engines.cluster.exchange import WHOLE_BYTES
-from adaam.engines.cluster.guess import planned_guess
-from adaam.engines.cluster.layout import planned_sizes
-from adaam.engines.cluster.nearest import found_bytes
-from adaam.engines.cluster.one_pass import is_short
-from adaam.engines.cluster.pairs import FOLD, block_bytes, pair_tasks, partners_at_once
-from adaam.engines.cluster.pruned import sums_bytes
-from adaam.engines.kernels import MANY_ROWS
-from adaam.engines.kernels.kept import MOST_BYTES
-
 PROCESS_BYTES = 350 << 20  # a worker with NumPy, SciPy, scikit-learn and numba loaded
 ROW_STEPS = 23  # tasks that each block gets outside the passes: norms, sums, projections, columns (counted at 8 blocks)
 
@@ -70,12 +59,16 @@ def cluster_plan(
 
     The number of features stands for that of kept components too, which is smaller.
     """
+    from adaam.engines.cluster.neighbors import found_bytes
+    from adaam.engines.cluster.pruned import lists_little, sums_bytes
+    from adaam.engines.cluster.tasks import FOLD, WHOLE_BYTES, block_bytes, pair_tasks, partners_at_once, planned_sizes
+    from adaam.engines.compiled import MANY_ROWS
+
     n, d = shape
     sizes = planned_sizes(n, 8 * d, n_threads, task_bytes, block_rows)
     n_blocks = len(sizes)
     rows_bytes = n * d * (itemsize + 8.0)  # raw and prepared
     held = rows_bytes / n_workers + n_threads / n_workers * 1.5 * task_bytes + PROCESS_BYTES + 80.0 * d * d
-    held += MOST_BYTES
     if row_blocks is not None:
         n_groups = min(row_blocks[0], n_blocks)
         dealt = row_blocks[1] * d * float(itemsize)
@@ -84,16 +77,14 @@ def cluster_plan(
         return ClusterPlan(
             n_workers, n_threads, n_blocks, max(sizes), n_tasks, int(dealt), int(worker + PROCESS_BYTES + 80.0 * d * d)
         )
-    group = partners_at_once(block_bytes(d + n_clusters, n, n_blocks), task_bytes)
+    group = partners_at_once(d + n_clusters, n, n_blocks, task_bytes)
     pruned = [task for tasks in pair_tasks(n_blocks, group) for task in tasks]
     near = pair_tasks(n_blocks, group, growing=True)
     entries = n * n / (2.5 * n_clusters)
-    one_pass = n >= MANY_ROWS and is_short(
-        planned_guess((n, n_clusters), entries, float(n) ** 2), n, entries, 8.0 * n * d
-    )
-    narrow = partners_at_once(block_bytes(n_clusters, n, n_blocks), task_bytes // 4)
-    # With one pass what was found is counted by bins and by values, and completed; else two cuts of one pass or two.
-    cut = 6 * len(pruned) if one_pass else (2 if n <= VALUE_ROWS else 4) * sum(map(len, pair_tasks(n_blocks, narrow)))
+    one_pass = n >= MANY_ROWS and lists_little((n, n_clusters), entries, 1.0, 8.0 * n * d)
+    narrow = partners_at_once(n_clusters, n, n_blocks, task_bytes // 4)
+    # With one pass what was found is counted by bins and by values, and completed; else two cuts of one pass each.
+    cut = 6 * len(pruned) if one_pass else 2 * sum(map(len, pair_tasks(n_blocks, narrow)))
     others = sum(len(task.others) for task in pruned)
     k = max(1, round(np.log2(max(n / n_clusters, 2))))
     sends = n_blocks * n_blocks * ((40 * n * k > WHOLE_BYTES) + (16 * n * k > WHOLE_BYTES))

@@ -1,30 +1,201 @@
-"""Rows on the workers, in row blocks, and what each block is asked for; one CPU engine works inside a task."""
+"""Rows and columns in row blocks on the workers, and what a task does with one; the CPU engine works inside it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from adaam._typing import Column, FloatMatrix, IntVector
-from adaam.engines.cluster.columns import (
-    ClusterColumn,
-    Formula,
-    at_block,
-    evaluated,
-    on_blocks,
-    picked_parts,
-)
-from adaam.engines.cluster.layout import Sizes, added, resized, stacked, starts
+from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
+from adaam.engines.cluster.tasks import FOLD, Sizes, added, resized, stacked, starts
 from adaam.engines.cluster.workers import Future, Workers, dask_array
 from adaam.engines.cpu import CPUEngine
 
+MAX_STEPS = 16  # of a formula; longer ones are made first
+
 HOST = CPUEngine(kernels="numpy")
-FOLD = 8  # small matrices added up by one task
 SHORT_ROW = 64  # columns up to which lengths are measured again in place of being kept
 NARROW_KINDS = (np.uint8, np.float32)
 FEW_ROWS = 16  # which tell of most rows that they are not of a narrow kind
+
+
+class Formula:
+    """How a column comes from others, number by number; the parts are made when they are first asked for."""
+
+    def __init__(self, function: Any, given: Sequence[Any]) -> None:
+        self.function = function
+        self.given = [value.short() if isinstance(value, ClusterColumn) else value for value in given]
+        self.n_steps = 1 + sum(value.n_steps for value in self.given if isinstance(value, ClusterColumn))
+        self.made: tuple[Future, ...] | None = None
+
+    def tree(self, index: int, leaves: list[Future]) -> "Applied":
+        """Formula of a block as a tree of functions; parts of columns go to `leaves`."""
+        given = (value.tree(index, leaves) if isinstance(value, ClusterColumn) else value for value in self.given)
+        return Applied(self.function, tuple(given))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterColumn(np.lib.mixins.NDArrayOperatorsMixin):
+    """Numbers of row blocks; NumPy's operators and functions of single numbers give further columns.
+
+    Those are formulas until they are used, so that a block's numbers take one task for all the operators together.
+    """
+
+    made: tuple[Future, ...] | Formula
+    sizes: Sizes
+    workers: Workers
+    dtype: Any = np.float64
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of rows."""
+        return (sum(self.sizes),)
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def parts(self) -> tuple[Future, ...]:
+        """Numbers of each block, on the workers."""
+        if not isinstance(self.made, Formula):
+            return self.made
+        if self.made.made is None:
+            self.made.made = tuple(self._each("column", None))
+            self.made.given = []
+        return self.made.made
+
+    @property
+    def n_steps(self) -> int:
+        """Functions that lead to the numbers from what is on the workers."""
+        return self.made.n_steps if isinstance(self.made, Formula) and self.made.made is None else 0
+
+    def short(self) -> "ClusterColumn":
+        """Return the column itself, or where its formula is long, with its parts made."""
+        if self.n_steps <= MAX_STEPS:
+            return self
+        return ClusterColumn(self.parts, self.sizes, self.workers, self.dtype)
+
+    def tree(self, index: int, leaves: list[Future]) -> Any:
+        """Tell what a block's numbers come from."""
+        if isinstance(self.made, Formula) and self.made.made is None:
+            return self.made.tree(index, leaves)
+        leaves.append(self.parts[index])
+        return Leaf(len(leaves) - 1)
+
+    def written(self, index: int) -> list[Any]:
+        """Formula of a block's numbers, and the parts it begins with, for a task that is to work it out."""
+        leaves: list[Future] = []
+        return [self.tree(index, leaves), leaves]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *given: Any, **options: Any) -> Any:
+        """Apply a function of single numbers block by block."""
+        if method != "__call__" or options:
+            return NotImplemented
+        columns = [on_blocks(value, self.sizes, self.workers) for value in given]
+        return ClusterColumn(Formula(ufunc, columns), self.sizes, self.workers)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatVector:
+        return np.concatenate([np.empty(0), *self.workers.fetch(self.parts)]).astype(dtype or self.dtype, copy=False)
+
+    def __getitem__(self, rows: Any) -> FloatVector:
+        """Numbers of a few rows, here."""
+        wanted = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
+        order = np.argsort(wanted, kind="stable")
+        found = np.empty(len(wanted), self.dtype)
+        found[order] = np.concatenate([np.empty(0), *self.workers.fetch(picked_parts(self, wanted[order]))])
+        return found
+
+    def sum(self) -> Any:
+        """Sum over all rows."""
+        return sum(self.workers.fetch(self._each("column", np.sum)))
+
+    def min(self) -> Any:
+        """Smallest number."""
+        return min(self.workers.fetch(self._each("column", np.min)))
+
+    def max(self) -> Any:
+        """Largest number."""
+        return max(self.workers.fetch(self._each("column", np.max)))
+
+    def mean(self) -> float:
+        """Mean over all rows."""
+        return float(self.sum()) / len(self)
+
+    def any(self) -> bool:
+        """Whether any is not zero."""
+        return any(self.workers.fetch(self._each("column", np.any)))
+
+    def all(self) -> bool:
+        """Whether none is zero."""
+        return all(self.workers.fetch(self._each("column", np.all)))
+
+    def _each(self, name: str, work: Any) -> list[Future]:
+        """Do `work` on the numbers of each block; None means to leave them as they are."""
+        written = [self.written(index) for index in range(len(self.sizes))]
+        return [self.workers.call(name, evaluated, tree, work, leaves) for tree, leaves in written]
+
+
+class Leaf(NamedTuple):
+    """Place of a part among those given."""
+
+    place: int
+
+
+class Applied(NamedTuple):
+    """A function of values, of leaves, or of other functions.
+
+    It is no plain tuple, which older Dask would take for a task.
+    """
+
+    function: Any
+    arguments: tuple[Any, ...]
+
+
+def evaluated(tree: Any, work: Any, leaves: list[Any]) -> Any:
+    """Numbers of a block by its formula, or what `work` makes of them."""
+    if isinstance(tree, Leaf):
+        value = leaves[tree.place]
+    elif isinstance(tree, Applied):
+        value = tree.function(*(evaluated(argument, None, leaves) for argument in tree.arguments))
+    else:
+        value = tree
+    return value if work is None else work(value)
+
+
+def on_blocks(column: Any, sizes: Sizes, workers: Workers) -> Column:
+    """Return a column in row blocks of these sizes; a number stays one."""
+    if isinstance(column, ClusterColumn):
+        if column.sizes == sizes:
+            return column
+        parts = resized(workers, column.parts, column.sizes, sizes)
+        return ClusterColumn(tuple(parts), sizes, workers, column.dtype)
+    if np.ndim(column) == 0:
+        return column
+    if len(column) != sum(sizes):
+        raise ValueError(f"A column of {len(column)} numbers does not go with {sum(sizes)} rows.")
+    blocks = [column[start : start + size] for start, size in zip(starts(sizes), sizes, strict=True)]
+    return ClusterColumn(tuple(workers.share("column", block) for block in blocks), sizes, workers, blocks[0].dtype)
+
+
+def at_block(column: Column, index: int) -> Any:
+    """Numbers of one block, or the number that all rows have."""
+    return column.parts[index] if isinstance(column, ClusterColumn) else column
+
+
+def picked_parts(blocks: Any, wanted: IntVector) -> list[Future]:
+    """Some rows of a column or of rows in blocks, in the order of the blocks they are in; `wanted` is ascending."""
+    edges = np.searchsorted(wanted, [*starts(blocks.sizes), sum(blocks.sizes)])
+    return [
+        blocks.workers.call("pick", taken, part, wanted[low:high] - start)
+        for part, start, low, high in zip(blocks.parts, starts(blocks.sizes), edges[:-1], edges[1:], strict=True)
+        if low < high
+    ]
+
+
+def taken(block: Any, rows: IntVector) -> Any:
+    """Rows of a block."""
+    return block[rows]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,8 +303,8 @@ class ClusterRows:
 def with_formulas(work: Callable[..., Any], places: list[int], formulas: list[Any], block: Any, *given: Any) -> Any:
     """Do `work` on a block with what is given, columns at some places by their formulas."""
     known = list(given)
-    for place, (steps, leaves) in zip(places, formulas, strict=True):
-        known[place] = evaluated(steps, None, leaves)
+    for place, (tree, leaves) in zip(places, formulas, strict=True):
+        known[place] = evaluated(tree, None, leaves)
     return work(block, *known)
 
 
@@ -240,7 +411,7 @@ def block_cross(A: Any, B: Any, weights: Column) -> FloatMatrix:
 
 def block_sum(X: Any, weights: Column) -> Any:
     """Sum over rows of weight * x."""
-    return HOST.weighted_sum(X, weights)
+    return HOST.cross(None, X, weights)
 
 
 def block_scatter(X: Any, scale: Column, weights: Column, mean: Any) -> FloatMatrix:
@@ -258,7 +429,14 @@ def block_nearest(Z: Any, centers: FloatMatrix) -> IntVector:
     return HOST.nearest(Z, centers)
 
 
-def centred(X: Any, scale: Column, mean: Any) -> FloatMatrix:
-    """Rows scaled and less their mean, dense in float64: of few rows alone."""
+def centred(X: Any, scale: Column, weights: Column, mean: Any) -> FloatMatrix:
+    """Rows scaled, less their mean and times the root of their weight, dense in float64: of few rows alone."""
     dense = np.asarray(X.toarray() if issparse(X) else X, dtype=np.float64)
-    return np.asarray(dense * (scale if isinstance(scale, float) else scale[:, None]) - mean)
+    moved = dense * (scale if isinstance(scale, float) else scale[:, None]) - mean
+    return np.asarray(moved * (np.sqrt(weights) if isinstance(weights, float) else np.sqrt(weights)[:, None]))
+
+
+def row_products(blocks: list[FloatMatrix]) -> FloatMatrix:
+    """Inner products between all rows."""
+    rows = np.concatenate(blocks)
+    return np.asarray(rows @ rows.T)

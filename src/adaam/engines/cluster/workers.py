@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from inspect import signature
+from threading import Lock
 from typing import Any, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 
-from adaam.engines.cluster.threads import on_one_thread
+from adaam.linalg import thread_pools
 from adaam.progress import LOGGER, ChangingLine
 
 Future: TypeAlias = Any
 AT_ONCE = 2  # tasks of a pass under way for each thread: one runs, and what the next one needs is fetched
 TURNS = 3  # with those that are done and wait for a slower one before them, in whose order they are added up
+TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
+TASK_SHARE = 10  # of a worker's memory that those rows may take
 CHECK_SECONDS = 5.0  # between two looks at whether there are workers at all
 CLIENTS: dict[str, Any] = {}  # of schedulers that were given by their address: one connection each
 
@@ -39,6 +42,7 @@ class Workers:
     in_flight: int
     patience: float
     progress: bool
+    given_bytes: int | None = None  # of rows that a task may hold, where the caller has said so
     _told: dict[str, float] = field(default_factory=dict, repr=False)
 
     def call(self, name: str, work: Callable[..., Any], *given: Any) -> Future:
@@ -116,6 +120,12 @@ class Workers:
             limits = [worker["memory_limit"] or np.inf for worker in self._known().values()]
             self._told["bytes"] = float(min(limits, default=np.inf))
         return self._told["bytes"]
+
+    def task_bytes(self) -> int:
+        """Bytes of rows that a task may hold."""
+        if self.given_bytes is not None:
+            return self.given_bytes
+        return int(min(TASK_BYTES, self.worker_bytes() / TASK_SHARE))
 
     def blocks_of(self, array: Any) -> list[Future]:
         """Compute the row blocks of a Dask array that has all columns in one chunk."""
@@ -198,12 +208,47 @@ class Workers:
         return known
 
 
+class _OneThread:
+    """Keeps BLAS to one thread while any task of this process runs: the first in sets it, the last out lets go.
+
+    Limits are those of a process, so that each task restoring what it found would leave others without.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.n_tasks = 0
+        self.limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.n_tasks += 1
+            if self.n_tasks == 1:
+                self.limiter = thread_pools().limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.n_tasks -= 1
+            if self.n_tasks == 0:
+                self.limiter.restore_original_limits()
+
+
+_ONE_THREAD = _OneThread()
+
+
+def on_one_thread(work: Callable[..., Any], *given: Any) -> Any:
+    """Do `work` as a task."""
+    with _ONE_THREAD:
+        return work(*given)
+
+
 def as_it_is(value: Any) -> Any:
     """Return the value: a task whose result is what was sent."""
     return value
 
 
-def connected(client: Any, in_flight: int | None, patience: float, progress: bool) -> Workers:
+def connected(
+    client: Any, in_flight: int | None, patience: float, progress: bool, task_bytes: int | None = None
+) -> Workers:
     """Workers of the given client, or of the one that is current here."""
     if find_spec("distributed") is None:
         raise ImportError('engine="dask" needs dask and distributed. Install them with: pip install adaam[dask]')
@@ -225,7 +270,7 @@ def connected(client: Any, in_flight: int | None, patience: float, progress: boo
             "such as 'tcp://127.0.0.1:8786', or None for the current client."
         )
     workers = Workers(client, 0, patience, progress)
-    return Workers(client, in_flight or TURNS * workers.n_threads() + 2, patience, progress, workers._told)
+    return Workers(client, in_flight or TURNS * workers.n_threads() + 2, patience, progress, task_bytes, workers._told)
 
 
 def _client_at(address: str) -> Any:

@@ -1,27 +1,86 @@
 """The GPU engine: rows and tiles on one device, exact, nothing n x n; the same code runs on host tensors."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import wraps
 from importlib.util import find_spec
-from typing import Any, Literal, cast
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from adaam._checks import check_word
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines import equal_rows
-from adaam.engines.blocks import row_blocks
-from adaam.engines.gpu.memory import MemoryPlan
-from adaam.engines.gpu.verb import verb
-from adaam.engines.neighbor_graph import NeighborGraph
-from adaam.engines.neighborhoods import tie_tolerance
-from adaam.engines.protocol import Clusters, ClusterSums, Graph, Result, laplacian_beside, two_passes
+from adaam.engines.neighbors.graph import NeighborGraph
+from adaam.engines.neighbors.ties import neighborhoods, tie_tolerance
+from adaam.engines.protocol import Clusters, ClusterSums, Graph, Half, Result, pruned_laplacian
+from adaam.engines.pruned.cut import exact_cut, kept_from
 from adaam.linalg import eigh
 
+Given = ParamSpec("Given")
+Returned = TypeVar("Returned")
 # From this many rows on, a fit of float32 rows works in float32 and on the tensor cores.
 FAST_ROWS = 1 << 15
 DEVICE_EIGH_SIZE = 128  # smaller eigenproblems are solved sooner than sent
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Where the rows of a fit live and what they take there, in bytes."""
+
+    rows_bytes: int
+    prepared_bytes: int
+    work_bytes: int
+    available_bytes: float
+
+    @property
+    def rows_on_device(self) -> bool:
+        """Whether X is copied to the device; otherwise its blocks stream from the host."""
+        return self.rows_bytes + self.prepared_bytes + self.work_bytes <= self.available_bytes
+
+    def __str__(self) -> str:
+        where = "on the device" if self.rows_on_device else "streamed from the host in blocks"
+        return (
+            f"rows {where} ({_mib(self.rows_bytes)}), prepared rows at most {_mib(self.prepared_bytes)}, "
+            f"temporaries about {_mib(self.work_bytes)}, of {_mib(self.available_bytes)} available"
+        )
+
+
+def _mib(n_bytes: float) -> str:
+    return "unlimited" if n_bytes == np.inf else f"{n_bytes / 2**20:.0f} MiB"
+
+
+def verb(work: Callable[Given, Returned]) -> Callable[Given, Returned]:
+    """Run a verb on its device in full float32 precision; for want of memory, name the number and the remedy."""
+
+    @wraps(work)
+    def run(*args: Given.args, **kwargs: Given.kwargs) -> Returned:
+        engine = cast(Any, args[0])
+        try:
+            with _full_precision(engine._place().device):
+                return work(*args, **kwargs)
+        except Exception as error:
+            if type(error).__name__ != "OutOfMemoryError":
+                raise
+            raise MemoryError(engine._memory_message(work.__name__, args[1:], error)) from error
+
+    return run
+
+
+@contextmanager
+def _full_precision(device: Any) -> Iterator[None]:
+    """Work on a device without rounding float32 products to tf32, whatever the caller has set."""
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +124,14 @@ class GPUEngine:
             return False
         import torch
 
-        return isinstance(X, torch.Tensor | self._rows_module().DeviceRows)
+        return isinstance(X, torch.Tensor | self._arrays().DeviceRows)
 
     def check_rows(self, X: Any, at_least: int) -> Tall:
         """Check a tensor of rows and wrap it; whole numbers become float64."""
         import torch
 
-        row_verbs = self._rows_module()
-        tensor = X.tensor if isinstance(X, row_verbs.DeviceRows) else X.detach()
+        arrays = self._arrays()
+        tensor = X.tensor if isinstance(X, arrays.DeviceRows) else X.detach()
         if tensor.ndim != 2:
             raise ValueError(
                 f"X is a tensor of {tensor.ndim} dimension(s); pass one row a sample, one column a feature."
@@ -81,7 +140,7 @@ class GPUEngine:
             raise ValueError(f"X has shape {tuple(tensor.shape)}; at least {at_least} row(s) and 1 feature are needed.")
         if tensor.is_complex():
             raise ValueError("X is a complex tensor, and complex data is not supported.")
-        if tensor.dtype not in row_verbs.NUMPY_DTYPES:
+        if tensor.dtype not in arrays.NUMPY_DTYPES:
             tensor = tensor.to(torch.float32 if tensor.dtype in (torch.float16, torch.bfloat16) else torch.float64)
         place = self._place()
         if tensor.device != place.device:
@@ -89,7 +148,7 @@ class GPUEngine:
         # A sum is finite only if every term is, but for overflow, which a second look rules out.
         if not torch.isfinite(tensor.sum(dtype=torch.float64)) and not torch.isfinite(tensor).all():
             raise ValueError("X contains NaN or infinity. Remove or impute such rows first.")
-        return row_verbs.DeviceRows(tensor)
+        return arrays.DeviceRows(tensor)
 
     def like(self, Z: Tall, X: Any) -> Any:
         """Return Z as the kind of array that X is: a tensor for a tensor, else NumPy."""
@@ -108,16 +167,16 @@ class GPUEngine:
     def asarray(self, X: Tall) -> Tall:
         """Copy dense host rows to the device where they fit; sparse rows and those that do not fit stay."""
         if self.accepts(X):
-            return X if isinstance(X, self._rows_module().DeviceRows) else self.check_rows(X, 1)
+            return X if isinstance(X, self._arrays().DeviceRows) else self.check_rows(X, 1)
         if issparse(X) or not self.plan(X.shape, X.dtype.itemsize).rows_on_device:
             return X
         import torch
 
-        row_verbs, place = self._rows_module(), self._place()
-        out = torch.empty(X.shape, dtype=row_verbs.TORCH_DTYPES[X.dtype], device=place.device)
+        arrays, place = self._arrays(), self._place()
+        out = torch.empty(X.shape, dtype=arrays.TORCH_DTYPES[X.dtype], device=place.device)
         for rows in place.blocks(X):
             out[rows] = place.rows(X, rows)
-        return row_verbs.DeviceRows(out)
+        return arrays.DeviceRows(out)
 
     def to_host(self, value: Any) -> Any:
         """Bring a tall array or a column to the host as NumPy, a half affinity as CSR."""
@@ -139,39 +198,27 @@ class GPUEngine:
         if issparse(X):
             rows, totals = equal_rows.distinct(X, self.to_host(weights))
             return rows, place.column(totals)
-        from adaam.engines.gpu import equal_rows as device_rows
-
-        return device_rows.distinct(place, X, place.column(weights))
+        return cast(tuple[Tall, Column], self._arrays().distinct(place, X, place.column(weights)))
 
     @verb
     def row_norms(self, X: Tall) -> Column:
         """Euclidean length of each row, in float64 and safe from overflow."""
-        return self._rows_module().row_norms(self._place(), X)
+        return self._arrays().row_norms(self._place(), X)
 
     @verb
-    def weighted_sum(self, X: Tall, weights: Column) -> FloatVector:
-        """Return the sum over rows of weight * x, in float64."""
+    def cross(self, A: Tall | None, B: Tall, weights: Column = 1.0) -> FloatMatrix:
+        """Return the sum over rows of weight * a b', in float64; None stands for a column of ones."""
         place = self._place()
-        return cast(FloatVector, self._rows_module().weighted_sum(place, X, place.column(weights)))
+        return cast(FloatMatrix, self._arrays().cross(place, A, B, place.column(weights)))
 
     @verb
-    def cross(self, A: Tall, B: Tall, weights: Column = 1.0) -> FloatMatrix:
-        """Return the sum over rows of weight * a b', in float64."""
-        place = self._place()
-        return cast(FloatMatrix, self._rows_module().cross(place, A, B, place.column(weights)))
-
-    @verb
-    def scatter(self, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
-        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean."""
-        place = self._place()
+    def scatter(
+        self, X: Tall, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
+    ) -> FloatMatrix:
+        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean, or n x n `between_rows`."""
+        place, arrays = self._place(), self._arrays()
         columns = place.column(scale), mean, place.column(weights)
-        return cast(FloatMatrix, self._rows_module().scatter(place, X, *columns))
-
-    @verb
-    def row_scatter(self, X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
-        """Return the n x n inner products of scale * x - mean; asked for only when n < d."""
-        place = self._place()
-        return cast(FloatMatrix, self._rows_module().row_scatter(place, X, place.column(scale), mean))
+        return cast(FloatMatrix, (arrays.row_scatter if between_rows else arrays.scatter)(place, X, *columns))
 
     @verb
     def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
@@ -183,7 +230,7 @@ class GPUEngine:
         place = self._place()
         many = X.dtype == np.float32 and X.shape[0] >= FAST_ROWS and self._fused(place)
         dtype = X.dtype if many else np.result_type(X.dtype, components.dtype)
-        return self._rows_module().project(place, X, place.column(scale), mean, components, np.dtype(dtype))
+        return self._arrays().project(place, X, place.column(scale), mean, components, np.dtype(dtype))
 
     @verb
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
@@ -200,7 +247,7 @@ class GPUEngine:
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
         """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the device."""
         from adaam.engines.gpu import neighbors
-        from adaam.engines.gpu.neighborhoods import neighborhoods
+        from adaam.engines.gpu.graph import DeviceGraph
 
         place, rows = self._place(), self._dense(X)
         tolerance = self.row_norms(X).square().mean().sqrt() * tie_tolerance(1.0, X.dtype)
@@ -208,7 +255,8 @@ class GPUEngine:
         def search(width: int, chosen: Any) -> Any:
             return neighbors.neighbors(place, rows, width, chosen, fused=self._fused(place))
 
-        return neighborhoods(search, place.column(weights), X.shape[0], n_neighbors, tolerance)
+        found = neighborhoods(search, place.column(weights), X.shape[0], n_neighbors, tolerance)
+        return DeviceGraph(*found, measured=True)
 
     @verb
     def asgraph(self, graph: NeighborGraph) -> Graph:
@@ -218,20 +266,13 @@ class GPUEngine:
         return on_device(self._place(), graph)
 
     @verb
-    def sparse_gram(self, entries: Sparse | Any, X: Tall) -> FloatMatrix:
-        """Return X' H X for a sparse H, in float64; rows of H X are summed in X's precision."""
-        from adaam.engines.gpu import sparse
-
-        place = self._place()
-        half = sparse.on_device(place, entries) if issparse(entries) else entries
-        return sparse.sparse_gram(place, half, self._dense(X))
-
-    @verb
-    def half_degrees(self, half: Sparse | Any) -> Column:
-        """Row sums of H + H'."""
-        from adaam.engines.gpu import sparse
-
-        return (sparse.on_device(self._place(), half) if issparse(half) else half).degrees()
+    def ashalf(self, half: Sparse | Half) -> Half:
+        """Copy a half affinity of the host to the device."""
+        arrays = self._arrays()
+        if isinstance(half, arrays.DeviceHalf):
+            return cast(Half, half)
+        entries = half if issparse(half) else half.host()
+        return cast(Half, arrays.half_on_device(self._place(), csr_array(entries)))
 
     @verb
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
@@ -243,29 +284,29 @@ class GPUEngine:
         return self.to_host(values), self.to_host(vectors)
 
     @verb
-    def cut(self, P: Tall, t: float, weights: Column, diagonal: Column) -> float:
-        """Return the t-th largest magnitude of PP', counted with multiplicity."""
-        from adaam.engines.gpu import cut
-
-        return float(cut.exact_cut(self._pairs(P, weights), t, self._vector(diagonal, P)))
-
-    @verb
-    def pruned_gram(self, P: Tall, threshold: float, X: Tall, weights: Column) -> tuple[FloatMatrix, Column]:
-        """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
-        from adaam.engines.gpu import fused, products
+    def cut_laplacian(
+        self,
+        P: Tall,
+        t: float,
+        X: Tall,
+        weights: Column,
+        diagonal: Column,
+        half: Half | None = None,
+        *,
+        cut: float | None = None,
+    ) -> tuple[float, FloatMatrix, Column]:
+        """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps."""
+        from adaam.engines.gpu import fused, pruned
 
         pairs, rows = self._pairs(P, weights), self._dense(X)
+        if cut is None:
+            cut = exact_cut(pruned.DeviceEntries(pairs, self._vector(diagonal, P)), t) * float(pairs.unit)
+        threshold = kept_from(cut, P.dtype)
         if isinstance(pairs, fused.FusedPairs) and fused.holds_range(pairs, threshold):
             gram, degrees = fused.pruned_gram(pairs, threshold, rows)
         else:
-            gram, degrees = products.pruned_gram(self._tile_pairs(P, weights), threshold, rows)
-        return self.to_host(gram), degrees
-
-    def cut_laplacian(
-        self, P: Tall, t: float, X: Tall, weights: Column, diagonal: Column, half: Any
-    ) -> tuple[float, FloatMatrix, Column]:
-        """Return the cut for t entries, and Laplacian and row sums of what it keeps."""
-        return laplacian_beside(self, two_passes(self, P, t, X, weights, diagonal), X, half)
+            gram, degrees = pruned.pruned_gram(self._tile_pairs(P, weights), threshold, rows)
+        return cut, pruned_laplacian(self, self.to_host(gram), degrees, X, half), degrees
 
     @verb
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
@@ -274,13 +315,6 @@ class GPUEngine:
         Rows enter in the order of their coordinates, copies side by side, and runs go on until no label changes: so
         neither the order of rows nor writing a weight as copies moves the result.
         """
-        return self.kmeans_rounds(Z, n_clusters, n_init, [seed], weights)[0]
-
-    @verb
-    def kmeans_rounds(
-        self, Z: Tall, n_clusters: int, n_init: int, seeds: Sequence[int], weights: Column
-    ) -> list[Clusters]:
-        """Return what `kmeans` gives for each seed; as many rounds as memory allows run as one batch."""
         from adaam.engines.gpu import kmeans
 
         place, rows = self._place(), self._dense(Z)
@@ -289,30 +323,22 @@ class GPUEngine:
         if len(present) < n_clusters:
             raise ValueError(f"n_clusters={n_clusters} exceeds the {len(present)} rows of positive weight.")
         chosen = present[kmeans.coordinate_order(rows[present])]
-        multiplicities = counts[chosen]
-        # Distances of all rows to the candidates of a start: about sixteen numbers of 8 bytes for each.
-        together = max(1, self.tile_bytes // (128 * n_init * len(present)))
-        found: list[Clusters] = []
-        for part in row_blocks(len(seeds), together):
-            runs = kmeans.kmeans_runs(place, rows[chosen], multiplicities, n_clusters, n_init, seeds[part])
-            lowest = runs.inertia.view(-1, n_init).min(dim=1)
-            best = lowest.indices + n_init * _torch().arange(len(lowest.indices), device=place.device)
-            labels = self.to_host(kmeans.nearest(place, rows, runs.centers[best]).T.contiguous())
-            found += map(Clusters, self.to_host(runs.centers[best]), labels, lowest.values.tolist())
-        return found
+        runs = kmeans.kmeans_runs(place, rows[chosen], counts[chosen], n_clusters, n_init, [seed])
+        best = int(runs.inertia.argmin())
+        labels = kmeans.nearest(place, rows, runs.centers[best][None])[:, 0]
+        centers = self.to_host(runs.centers[best])
+        return Clusters(centers, self.to_host(labels.contiguous()), float(runs.inertia[best]))
 
     @verb
     def cluster_sums(self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
         """Return what centres, sizes and inertia of a partition follow from, in float64."""
-        from adaam.engines.gpu import sparse
-
-        place, rows = self._place(), self._dense(Z).to(_torch().float64)
+        arrays, place, rows = self._arrays(), self._place(), self._dense(Z).to(_torch().float64)
         held = self._vector(weights, Z)
         by_label, order = place.vector(labels, _torch().int64).sort(stable=True)
         starts = _torch().searchsorted(by_label, _torch().arange(n_clusters + 1, device=place.device))
-        sums = sparse.gathered_sums(order, held[order], starts, rows)
-        squares = sparse.segment_sums((held * rows.square().sum(dim=1))[order], starts)
-        sizes = sparse.segment_sums(held[order], starts)
+        sums = arrays.gathered_sums(order, held[order], starts, rows)
+        squares = arrays.segment_sums((held * rows.square().sum(dim=1))[order], starts)
+        sizes = arrays.segment_sums(held[order], starts)
         return ClusterSums(self.to_host(sums), self.to_host(sizes), self.to_host(squares), float(rows.abs().max()))
 
     @verb
@@ -346,7 +372,7 @@ class GPUEngine:
             )
         if device.type == "cuda" and device.index is None:
             device = torch.device("cuda", torch.cuda.current_device())
-        return self._rows_module().Place(device, self.tile_bytes)
+        return self._arrays().Place(device, self.tile_bytes)
 
     def _dense(self, X: Tall) -> Any:
         """All rows as a tensor on the device."""
@@ -369,10 +395,10 @@ class GPUEngine:
         return self._tile_pairs(P, weights)
 
     def _tile_pairs(self, P: Tall, weights: Column) -> Any:
-        from adaam.engines.gpu import products
+        from adaam.engines.gpu.pruned import TilePairs
 
         tile_rows = max(64, int(np.sqrt(self.tile_bytes / P.dtype.itemsize)) // 64 * 64)
-        return products.TilePairs(self._dense(P), self._multiplicities(weights, P), tile_rows)
+        return TilePairs(self._dense(P), self._multiplicities(weights, P), tile_rows)
 
     def _multiplicities(self, weights: Column, P: Tall) -> Any:
         """Weights on the device, None where all are 1."""
@@ -385,11 +411,11 @@ class GPUEngine:
             return _torch().full((X.shape[0],), column, dtype=_torch().float64, device=place.device)
         return place.column(column)
 
-    def _rows_module(self) -> Any:
+    def _arrays(self) -> Any:
         _torch()
-        from adaam.engines.gpu import rows
+        from adaam.engines.gpu import arrays
 
-        return rows
+        return arrays
 
     def _available_bytes(self) -> float:
         if self.memory_bytes is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn.functional import pad
 
-from adaam.engines.gpu.cut import Entries, Tally, bins_per_unit
+from adaam.engines.gpu.pruned import Collected, Counts, bins_per_unit
 
 MAX_SPLIT_COLUMNS = 256  # three columns for each of P; wider tiles do not fit beside the others
 MAX_MAGNITUDE_RATIO = 2.0**28  # kept entries between largest and smallest that half precision holds at full precision
@@ -49,19 +49,19 @@ class FusedPairs:
         """What P was multiplied with."""
         return float(self.unit**-0.5)
 
-    def count(self, low: float, high: float) -> Tally:
+    def count(self, low: float, high: float) -> Counts:
         """Count entries against [low, high]."""
         return self._pass(low, high, 0, 0)
 
-    def bin(self, low: float, high: float, n_bins: int) -> Tally:
+    def bin(self, low: float, high: float, n_bins: int) -> Counts:
         """Count entries against [low, high] and its parts."""
         return self._pass(low, high, n_bins, 0)
 
-    def collect(self, low: float, high: float, capacity: int) -> Tally:
+    def collect(self, low: float, high: float, capacity: int) -> Counts:
         """Count entries against [low, high] and write out those inside, as far as there is room for them."""
         return self._pass(low, high, 0, capacity)
 
-    def _pass(self, low: float, high: float, n_bins: int, capacity: int) -> Tally:
+    def _pass(self, low: float, high: float, n_bins: int, capacity: int) -> Counts:
         from adaam.engines.gpu.kernels import BM, BN, count_kernel
 
         weighted = self.weights is not None
@@ -99,12 +99,12 @@ class FusedPairs:
             BN=BN,
             num_warps=8,
         )
-        tally = Tally(2.0 * above.sum().to(torch.float64), 2.0 * inside.sum().to(torch.float64))
+        counts = Counts(2.0 * above.sum().to(torch.float64), 2.0 * inside.sum().to(torch.float64))
         if n_bins:
-            return tally._replace(bins=2.0 * bins.to(torch.float64))
+            return counts._replace(bins=2.0 * bins.to(torch.float64))
         if not capacity:
-            return tally
-        return tally._replace(entries=Entries(values, 2.0 * shares.expand(capacity), cursor[0]))
+            return counts
+        return counts._replace(collected=Collected(values, 2.0 * shares.expand(capacity), cursor[0]))
 
 
 def fused_pairs(P: torch.Tensor, weights: torch.Tensor | None) -> FusedPairs | None:

@@ -7,11 +7,9 @@ import torch
 
 from adaam._typing import Column, FloatVector, IntVector
 from adaam.engines.columns import at, spread, total
+from adaam.engines.gpu.arrays import DeviceHalf, Place, host
 from adaam.engines.gpu.links import DeviceLinks, device_links
-from adaam.engines.gpu.rows import Place, host
-from adaam.engines.gpu.sparse import DeviceHalf
-from adaam.engines.heat import FittedHeat
-from adaam.engines.neighbor_graph import NeighborGraph
+from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
 
 ROUNDS = 4  # of joining pieces between two looks at whether all are joined, each of which waits for the device
 

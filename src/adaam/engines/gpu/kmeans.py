@@ -8,8 +8,7 @@ import torch
 
 from adaam._typing import FloatMatrix
 from adaam.engines.blocks import row_blocks
-from adaam.engines.draws import start_draws, trials_per_center
-from adaam.engines.gpu.rows import Place
+from adaam.engines.gpu.arrays import Place
 
 MAX_ITERATIONS = 300
 
@@ -171,3 +170,15 @@ def _blocks(place: Place, Z: torch.Tensor, centers: torch.Tensor) -> list[slice]
     """Row blocks whose distances and 0-1 columns stay within the budget."""
     n_centers = centers.numel() // centers.shape[-1]
     return row_blocks(len(Z), max(16, place.tile_bytes // (24 * n_centers)))
+
+
+def start_draws(n_clusters: int, n_init: int, seed: int) -> FloatMatrix:
+    """Random numbers in [0, 1): for each start one for the first centre and several candidates for each other."""
+    n_trials = trials_per_center(n_clusters)
+    source = np.random.RandomState(seed)  # the stream that scikit-learn draws from
+    return np.stack([source.random_sample(1 + (n_clusters - 1) * n_trials) for _ in range(n_init)])
+
+
+def trials_per_center(n_clusters: int) -> int:
+    """Candidates for each further centre, as scikit-learn has it."""
+    return 2 + int(np.log(n_clusters))

@@ -3,7 +3,7 @@
 import torch
 
 from adaam.engines.blocks import row_blocks
-from adaam.engines.gpu.rows import Place
+from adaam.engines.gpu.arrays import Place
 
 SPARE = 8  # candidates beyond k, so that rounding cannot hide a neighbour
 FUSED_ROWS = 1 << 14  # fewer rows do not repay a bound for each
@@ -18,6 +18,10 @@ def neighbors(
     place: Place, X: torch.Tensor, k: int, rows: torch.Tensor | None = None, *, fused: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Indices and distances of the k nearest others of each or of chosen rows, lower index first on a tie."""
+    if k == 0:
+        n = len(X) if rows is None else len(rows)
+        empty = torch.empty((n, 0), dtype=torch.float64, device=X.device)
+        return empty.long(), empty
     if rows is not None:
         return _plain(place, X, rows, k)
     if not fused or len(X) < FUSED_ROWS or k > FUSED_NEIGHBORS or X.dtype != torch.float32:

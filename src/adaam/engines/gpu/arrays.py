@@ -1,0 +1,298 @@
+"""Arrays of the GPU engine: tensors of rows, or host rows that stream to the device; their sums; sparse affinities."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array, diags_array, issparse
+from torch.nn.functional import embedding_bag
+
+from adaam._typing import Column, FloatMatrix, FloatVector, Sparse, Tall
+from adaam.engines.blocks import row_blocks
+from adaam.engines.columns import beside, spread
+
+NUMPY_DTYPES: dict[Any, "np.dtype[Any]"] = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
+TORCH_DTYPES = {dtype: kind for kind, dtype in NUMPY_DTYPES.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceRows:
+    """A tensor of rows that shows its shape and precision as a NumPy array does."""
+
+    tensor: torch.Tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        return tuple(self.tensor.shape)
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """Precision, as NumPy names it."""
+        return NUMPY_DTYPES[self.tensor.dtype]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on the device."""
+        return int(self.tensor.nbytes)
+
+    def __len__(self) -> int:
+        return len(self.tensor)
+
+    def __getitem__(self, rows: Any) -> "DeviceRows":
+        return DeviceRows(self.tensor[torch.as_tensor(rows) if isinstance(rows, np.ndarray) else rows])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatMatrix:
+        return np.asarray(self.tensor.detach().cpu().numpy(), dtype=dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A device and the memory that temporaries may take there."""
+
+    device: torch.device
+    tile_bytes: int
+
+    def vector(self, values: Any, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+        """Copy a host vector or small matrix to the device; a tensor of a host device may share its memory."""
+        array = np.ascontiguousarray(values)
+        # PyTorch warns of read-only arrays and refuses the negative strides that NumPy lets a lone entry keep.
+        shared = array.flags.writeable and all(stride >= 0 for stride in array.strides)
+        return torch.from_numpy(array if shared else array.copy()).to(device=self.device, dtype=dtype)
+
+    def column(self, values: Any) -> Column:
+        """One number a row on the device, in float64; a float stays one."""
+        if isinstance(values, float):
+            return values
+        if isinstance(values, torch.Tensor):
+            return values.detach().to(device=self.device, dtype=torch.float64)
+        return self.vector(values)
+
+    def rows(self, X: Tall, rows: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """Dense rows on the device, wherever X lives."""
+        if isinstance(X, DeviceRows):
+            return X[rows].tensor.to(device=self.device, dtype=dtype)
+        part = X[rows]
+        dense = part.toarray() if issparse(part) else np.array(part, order="C")
+        return torch.from_numpy(dense).to(device=self.device, dtype=dtype)
+
+    def blocks(self, X: Tall, extra_columns: int = 0) -> list[slice]:
+        """Row blocks whose float64 copy, with `extra_columns` beside it, stays within the budget."""
+        height = self.tile_bytes // (8 * max(1, X.shape[1] + extra_columns))
+        return row_blocks(X.shape[0], max(16, height))
+
+
+def row_norms(place: Place, X: Tall) -> torch.Tensor:
+    """Euclidean lengths in float64; the largest entry is divided out where a square could overflow or vanish."""
+    parts = []
+    for rows in place.blocks(X):
+        block = place.rows(X, rows)
+        if block.dtype == torch.float32:
+            # Squares of float32 numbers neither overflow nor vanish in float64.
+            parts.append(torch.linalg.vector_norm(block, dim=1, dtype=torch.float64))
+            continue
+        largest = block.abs().amax(dim=1, keepdim=True)
+        largest = largest + (largest == 0)
+        parts.append(largest[:, 0] * torch.linalg.vector_norm(block / largest, dim=1))
+    return torch.cat(parts)
+
+
+def cross(place: Place, A: Tall | None, B: Tall, weights: Column) -> FloatMatrix:
+    """Sum over rows of weight * a b', in float64; None stands for a column of ones."""
+    if A is None:
+        sums = torch.zeros(B.shape[1], dtype=torch.float64, device=place.device)
+        for rows in place.blocks(B):
+            sums += _times(place.rows(B, rows, torch.float64), weights, rows).sum(dim=0)
+        return host(sums)[None]
+    total = torch.zeros((A.shape[1], B.shape[1]), dtype=torch.float64, device=place.device)
+    for rows in place.blocks(A, B.shape[1]):
+        right = place.rows(B, rows, torch.float64)
+        left = right if A is B else place.rows(A, rows, torch.float64)
+        total += _times(left, weights, rows).T @ right
+    return host(total)
+
+
+def scatter(place: Place, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
+    """Sum over rows of weight * z z' with z = scale * x - mean, in float64."""
+    d = X.shape[1]
+    total = torch.zeros((d, d), dtype=torch.float64, device=place.device)
+    centre, root = place.vector(mean), weights**0.5
+    for rows in place.blocks(X, d):
+        block = _times(place.rows(X, rows, torch.float64), scale, rows) - centre
+        block = _times(block, root, rows)
+        total += block.T @ block
+    return host(total)
+
+
+def row_scatter(place: Place, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
+    """Inner products of root * (scale * x - mean) between all rows, of which there are few."""
+    n, d = X.shape
+    total = torch.zeros((n, n), dtype=torch.float64, device=place.device)
+    for columns in row_blocks(d, max(16, place.tile_bytes // (8 * n))):
+        block = place.rows(X[:, columns], slice(None), torch.float64)
+        centred = _times(block, scale, slice(None)) - place.vector(mean[columns])
+        centred = _times(centred, weights**0.5, slice(None))
+        total += centred @ centred.T
+    return host(total)
+
+
+def project(
+    place: Place, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix, dtype: "np.dtype[Any]"
+) -> DeviceRows:
+    """(scale * x - mean) @ components.T for each row, computed in float64 and kept in the given precision."""
+    out = torch.empty((X.shape[0], len(components)), dtype=TORCH_DTYPES[dtype], device=place.device)
+    centre, turned = place.vector(mean), place.vector(components).T
+    for rows in place.blocks(X, X.shape[1] + len(components)):
+        out[rows] = (_times(place.rows(X, rows, torch.float64), scale, rows) - centre) @ turned
+    return DeviceRows(out)
+
+
+def _times(block: torch.Tensor, column: Column, rows: slice) -> torch.Tensor:
+    """Rows of a block, each times its own number; the block itself, never to be written to, where that is 1."""
+    return block if isinstance(column, float) and column == 1.0 else block * beside(column, rows)
+
+
+def host(tensor: torch.Tensor) -> "np.ndarray[Any, Any]":
+    """Bring a small tensor to the host."""
+    return np.asarray(tensor.cpu())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeviceHalf:
+    """Half H of an affinity H + H': compressed rows without a diagonal, and the diagonal beside them."""
+
+    starts: torch.Tensor  # (n + 1,), int64
+    indices: torch.Tensor  # int64
+    values: torch.Tensor  # float64
+    diagonal: Column
+    tile_bytes: int = 1 << 28  # for temporaries
+
+    def gram(self, X: Tall) -> FloatMatrix:
+        """X' H X: rows of H X summed in X's precision, their products with X in float64."""
+        place = Place(self.values.device, self.tile_bytes)
+        with torch.cuda.device(place.device) if place.device.type == "cuda" else nullcontext():
+            return sparse_gram(place, self, place.rows(X, slice(None)))
+
+    def host(self) -> csr_array:
+        """Bring it to the host."""
+        n = len(self.starts) - 1
+        entries = csr_array((host(self.values), host(self.indices), host(self.starts)), shape=(n, n))
+        if _is_zero(self.diagonal):
+            return entries
+        diagonal = self.diagonal if isinstance(self.diagonal, float) else host(self.diagonal)
+        return csr_array(entries + diags_array(spread(diagonal, n)))
+
+    def degrees(self) -> torch.Tensor:
+        """Row sums of H + H', the same bits from run to run, which scattered additions would not give."""
+        by_column, order = self.indices.sort(stable=True)
+        edges = torch.arange(len(self.starts), device=by_column.device)
+        down = segment_sums(self.values[order], torch.searchsorted(by_column, edges))
+        return segment_sums(self.values, self.starts) + down + 2.0 * self.diagonal
+
+
+def _is_zero(column: Column) -> bool:
+    return isinstance(column, float) and column == 0.0
+
+
+def half_on_device(place: Place, entries: Sparse) -> DeviceHalf:
+    """Copy a host matrix to the device."""
+    long = torch.int64
+    return DeviceHalf(
+        place.vector(entries.indptr, long), place.vector(entries.indices, long), place.vector(entries.data), 0.0
+    )
+
+
+def segment_sums(values: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+    """Sum of each run of values, runs being told by where they start; the last entry of `starts` is their end."""
+    one = torch.ones((1, 1), dtype=values.dtype, device=values.device)
+    return gathered_sums(torch.zeros_like(values, dtype=torch.int64), values, starts, one)[:, 0]
+
+
+def sparse_gram(place: Place, half: DeviceHalf, X: torch.Tensor) -> FloatMatrix:
+    """X' H X: rows of H X gathered and summed in X's precision, their products with X in float64."""
+    n, d = X.shape
+    total = torch.zeros((d, d), dtype=torch.float64, device=place.device)
+    kind = torch.int32 if len(half.indices) < np.iinfo(np.int32).max else torch.int64
+    starts, columns, values = half.starts.to(kind), half.indices.to(kind), half.values.to(X.dtype)
+    blocks = row_blocks(n, max(16, place.tile_bytes // (24 * max(1, d))))
+    edges = half.starts[[rows.start for rows in blocks]].tolist() + [len(columns)]
+    for rows, first, last in zip(blocks, edges, edges[1:], strict=False):
+        part = starts[rows.start : rows.stop + 1] - first
+        product = gathered_sums(columns[first:last], values[first:last], part, X).to(torch.float64)
+        block = X[rows].to(torch.float64)
+        if not _is_zero(half.diagonal):
+            product += block * beside(half.diagonal, rows)
+        total += block.T @ product
+    return host(total)
+
+
+def gathered_sums(columns: torch.Tensor, values: torch.Tensor, starts: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
+    """Weighted sums of rows of X: the product of a sparse and a dense matrix, deterministic on every device."""
+    return embedding_bag(columns, X, starts, mode="sum", per_sample_weights=values, include_last_offset=True)
+
+
+def distinct(place: Place, X: Tall, weights: Column) -> tuple[Tall, Column]:
+    """Distinct rows of positive weight, in order of first appearance, and the total weight of each."""
+    n = X.shape[0]
+    for hashes in _row_hashes(place, X):
+        ordered, order = hashes.sort(stable=True)
+        again = torch.cat([torch.zeros(1, dtype=torch.bool, device=place.device), ordered[1:] == ordered[:-1]])
+        if not again.any():
+            return _present(X, weights)
+        starts = torch.nonzero(~again)[:, 0]
+        group = (~again).cumsum(dim=0) - 1
+        first = order[starts]  # the sort is stable, so each group begins with its first row
+        if _all_equal(place, X, order[again], first[group[again]]):
+            break
+    starts = torch.cat([starts, torch.tensor([n], device=place.device)])
+    counts = (
+        torch.full((n,), weights, dtype=torch.float64, device=place.device) if isinstance(weights, float) else weights
+    )
+    totals = segment_sums(counts[order], starts)
+    first, appearance = first.sort()
+    return _present(_picked(X, first), totals[appearance])
+
+
+def _present(X: Tall, weights: Column) -> tuple[Tall, Column]:
+    """Rows of positive weight; where all weights are 1, that is all there is to say of them."""
+    if isinstance(weights, float):
+        return X, weights
+    positive = weights > 0
+    one_each, all_positive = torch.stack([(weights == 1).all(), positive.all()]).tolist()
+    if all_positive:
+        return X, 1.0 if one_each else weights
+    kept = torch.nonzero(positive)[:, 0]
+    return _present(_picked(X, kept), weights[kept])
+
+
+def _picked(X: Tall, rows: torch.Tensor) -> Tall:
+    """Rows by index, of a tensor or of host rows."""
+    return X[rows] if isinstance(X, DeviceRows) else X[host(rows)]
+
+
+def _row_hashes(place: Place, X: Tall) -> Iterator[torch.Tensor]:
+    """One independent hash of all rows after the other; a second one is needed once in 2^24 fits of a million rows."""
+    rng = np.random.default_rng(0)  # any factors will do: a collision is noticed and costs time alone
+    while True:
+        factors = place.vector(rng.integers(1 << 62, size=X.shape[1]) * 2 + 1, torch.int64)
+        yield torch.cat([_hash(place.rows(X, rows), factors) for rows in place.blocks(X, 2 * X.shape[1])])
+
+
+def _hash(block: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+    kind = torch.int32 if block.dtype == torch.float32 else torch.int64
+    bits = (block + 0.0).view(kind).to(torch.int64)  # adding zero turns -0.0 into 0.0
+    # Whole numbers end in many zero bits; mixing brings the high bits down before the factors act.
+    bits = bits * 0x9E3779B97F4A7C1
+    bits ^= bits >> 29
+    return (bits * factors).sum(dim=1)
+
+
+def _all_equal(place: Place, X: Tall, rows: torch.Tensor, others: torch.Tensor) -> bool:
+    height = max(1, place.tile_bytes // (16 * max(1, X.shape[1])))
+    return all(
+        torch.equal(place.rows(_picked(X, rows[part]), slice(None)), place.rows(_picked(X, others[part]), slice(None)))
+        for part in row_blocks(len(rows), height)
+    )

@@ -1,0 +1,289 @@
+"""The pruned affinity S(PP') on a device: entries counted for the cut, and kept for the Gram matrix.
+
+Entries come from the fused kernels (`gpu.fused`) or, as here, from tiles in plain PyTorch. The cut is found as on any
+engine (`engines.pruned.cut`); change here how a device guesses its bracket and counts.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from adaam.engines.blocks import row_blocks
+from adaam.engines.gpu.arrays import host
+from adaam.engines.pruned import cut
+from adaam.engines.pruned.cut import Bracket
+
+SAMPLED_PAIRS = 1 << 22  # pairs looked at to guess the first bracket, at most
+MAX_COLLECTED = 1 << 20  # entries a pass may write out; a fuller bracket is narrowed by bins first
+
+
+class Counts(NamedTuple):
+    """Multiplicity above a bracket and inside it; the latter also in each bin, or entry by entry.
+
+    All of it stays on the device until it is read at once: each read waits for the passes before it.
+    """
+
+    above: torch.Tensor  # float64
+    inside: torch.Tensor  # float64
+    bins: torch.Tensor | None = None
+    collected: "Collected | None" = None
+
+
+class Collected(NamedTuple):
+    """Entries inside a bracket, as far as there was room for them."""
+
+    values: torch.Tensor  # (capacity,)
+    shares: torch.Tensor  # (capacity,), float64: multiplicity of each
+    n_found: torch.Tensor  # how many there are, in room or not
+
+
+class DevicePairs(Protocol):
+    """Entries of PP' right of the diagonal, each computed the same way in every pass, down to the last bit.
+
+    All magnitudes are in the pairs' own unit, `unit` times smaller than those of PP'.
+    """
+
+    P: torch.Tensor  # (n, r), in the unit's square root
+    weights: torch.Tensor | None  # float64; None means 1 each
+    unit: float
+
+    def count(self, low: float, high: float) -> Counts:
+        """Count entries against [low, high], low > 0, each pair for both directions."""
+        ...
+
+    def bin(self, low: float, high: float, n_bins: int) -> Counts:
+        """Count entries against [low, high] and its n_bins equal parts, exactly but for the edges of the parts."""
+        ...
+
+    def collect(self, low: float, high: float, capacity: int) -> Counts:
+        """Count entries against [low, high] and write out those inside, as far as there is room for them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTally:
+    """What a pass found, as `exact_cut` asks for it; values stay on the device."""
+
+    above: float
+    inside: float
+    bracket: Bracket
+    bins: Any = None  # on the host
+    values: torch.Tensor | None = None
+    shares: torch.Tensor | None = None
+
+    @property
+    def binned(self) -> bool:
+        """Whether entries were counted by bins alone."""
+        return self.bins is not None
+
+    def holds(self, t: float) -> bool:
+        """Whether the t-th largest entry lies inside the bracket."""
+        return self.above < t <= self.above + self.inside
+
+    def reaching(self, t: float) -> float:
+        """Largest value, or edge of a bin, with a total share of at least `t` at or above it."""
+        if self.bins is not None:
+            reached = self.above + np.cumsum(self.bins[::-1])[::-1]
+            return float(self.bracket.bin_edges()[np.flatnonzero(reached >= t)[-1]])
+        if self.values is None or self.shares is None:
+            return self.bracket.low
+        values, order = torch.sort(self.values, descending=True, stable=True)
+        reached = torch.cumsum(self.shares[order], dim=0)
+        wanted = torch.full((1,), t - self.above, dtype=reached.dtype, device=reached.device)
+        return float(values[torch.searchsorted(reached, wanted).clamp_(max=len(values) - 1)])
+
+
+class DeviceEntries:
+    """All entries of PP' in the unit of the pairs: `engines.pruned.cut.Entries` of a device."""
+
+    def __init__(self, pairs: DevicePairs, diagonal: torch.Tensor) -> None:
+        self.pairs, self.diagonal = pairs, diagonal
+        self.dtype = np.float32 if pairs.P.dtype == torch.float32 else np.float64
+        # Diagonal entries of PP', summed in float64 and rounded to P's precision.
+        self.squares = pairs.P.to(torch.float64).square().sum(dim=1).to(pairs.P.dtype)
+        self._largest: float | None = None
+        self._crowded = False  # whether the bracket is known to hold more than a pass may write out
+
+    def largest(self) -> float:
+        """Magnitude that no entry exceeds: |p_i . p_j| is at most the largest |p|², but for rounding."""
+        if self._largest is None:
+            self._largest = float(self.squares.max())
+        return self._largest * (1 + 1e-4)
+
+    def guess(self, t: float) -> Bracket:
+        """Bracket the t-th largest entry from sampled pairs and the whole diagonal, four standard errors either way."""
+        low, high, self._largest, expected = _guess(self.pairs, self.squares, self.diagonal, t).tolist()
+        self._crowded = expected > MAX_COLLECTED // 2
+        return Bracket(low, high)
+
+    def tally(self, bracket: Bracket) -> DeviceTally:
+        """Count all entries against a bracket: one by one, or by bins where they do not fit."""
+        tiny = float(np.nextafter(self.dtype(0), self.dtype(1)))
+        low, high = max(bracket.low, tiny), bracket.high
+        if high < low:
+            return DeviceTally(0.0, 0.0, bracket)
+        crowded, self._crowded = self._crowded, False
+        if low == high:
+            above, inside, _ = self._read(self.pairs.count(low, high), low, high)
+            return DeviceTally(above, inside, Bracket(low, high))
+        if not crowded:
+            counts = self.pairs.collect(low, high, MAX_COLLECTED)
+            above, inside, n_found = self._read(counts, low, high)
+            if n_found <= MAX_COLLECTED and counts.collected is not None:
+                own = self._inside(low, high)
+                values = torch.cat([counts.collected.values[: int(n_found)], self.squares[own]])
+                shares = torch.cat([counts.collected.shares[: int(n_found)], self.diagonal[own]])
+                return DeviceTally(above, inside, Bracket(low, high), None, values, shares)
+        counts = self.pairs.bin(low, high, cut.N_BINS)
+        above, inside, _ = self._read(counts, low, high)
+        assert counts.bins is not None
+        bins = counts.bins.index_add(
+            0, bin_of(self.squares, low, high, cut.N_BINS), self.diagonal * self._inside(low, high)
+        )
+        return DeviceTally(above, inside, Bracket(low, high), host(bins))
+
+    def _read(self, counts: Counts, low: float, high: float) -> list[float]:
+        """Multiplicity above and inside with the diagonal, and how many entries were collected, read at once."""
+        above = counts.above + (self.diagonal * (self.squares > high)).sum()
+        inside = counts.inside + (self.diagonal * self._inside(low, high)).sum()
+        n_found = torch.zeros_like(above) if counts.collected is None else counts.collected.n_found.to(torch.float64)
+        found: list[float] = torch.stack([above, inside, n_found]).tolist()
+        return found
+
+    def _inside(self, low: float, high: float) -> torch.Tensor:
+        """Diagonal entries that count and lie in [low, high]."""
+        return (self.squares >= low) & (self.squares <= high) & (self.diagonal > 0)
+
+
+def bin_of(magnitudes: torch.Tensor, low: float, high: float, n_bins: int) -> torch.Tensor:
+    """Bin of each magnitude inside [low, high]."""
+    return ((magnitudes - low) * bins_per_unit(low, high, n_bins)).long().clamp_(0, n_bins - 1)
+
+
+def bins_per_unit(low: float, high: float, n_bins: int) -> float:
+    """How many bins a magnitude of 1 spans; finite however narrow the bracket."""
+    return min(n_bins / (high - low), float(np.finfo(np.float32).max))
+
+
+def _guess(pairs: DevicePairs, squares: torch.Tensor, diagonal: torch.Tensor, t: float) -> torch.Tensor:
+    """Bracket the cut from sampled pairs and the whole diagonal, four standard errors either way.
+
+    Returns
+    -------
+    tensor of shape (4,)
+        Low and high end, largest magnitude of the diagonal, and how many entries lie between the ends, about.
+    """
+    P, weights = pairs.P, pairs.weights
+    n = len(P)
+    largest = squares.max().to(torch.float64)
+    if n < 2:
+        return torch.stack([torch.zeros_like(largest), largest, largest, torch.zeros_like(largest)])
+    rng = np.random.default_rng(0)  # the guess affects speed alone, so its seed is nobody's business
+    # One pair in 4096 costs about as much as it saves in the pass that follows; few rows can spare more.
+    n_sampled = min(SAMPLED_PAIRS, max(1 << 12, min(n * n // 16, 1 << 16), n * n // 4096))
+    source = torch.Generator(device=P.device).manual_seed(int(rng.integers(1 << 31)))
+    row = torch.randint(n, (n_sampled,), generator=source, device=P.device)
+    column = (row + torch.randint(1, n, (n_sampled,), generator=source, device=P.device)) % n
+    magnitudes = torch.zeros(n_sampled, dtype=P.dtype, device=P.device)
+    for k in range(P.shape[1]):
+        magnitudes += P[row, k] * P[column, k]
+    counts = torch.ones_like(diagonal) if weights is None else weights
+    off_diagonal = counts.sum() ** 2 - counts.square().sum()
+    shares = torch.ones_like(magnitudes, dtype=torch.float64) if weights is None else weights[row] * weights[column]
+    shares = shares * (off_diagonal / shares.sum())
+    values, order = torch.sort(torch.cat([magnitudes.abs_(), squares]), descending=True)
+    reached = torch.cumsum(torch.cat([shares, diagonal])[order], dim=0)
+    share = (t / off_diagonal).clamp(1.0 / n_sampled, 1.0)
+    slack = 4.0 * off_diagonal * (share / n_sampled).sqrt()
+    places = torch.searchsorted(reached, torch.stack([t + slack, t - slack])).clamp_(max=len(reached) - 1)
+    low, high = values[places].to(torch.float64)
+    return torch.stack([low, high, largest, slack])
+
+
+@dataclass(frozen=True, slots=True)
+class TilePairs:
+    """Entries of PP' right of the diagonal, in tiles of fixed shape so that every pass sees the same bits."""
+
+    P: torch.Tensor
+    weights: torch.Tensor | None
+    tile_rows: int
+    unit: float = 1.0
+
+    def tiles(self) -> Iterator[tuple[slice, slice, torch.Tensor]]:
+        """Tiles from the diagonal rightwards; on and below the diagonal entries are zero."""
+        blocks = row_blocks(len(self.P), self.tile_rows)
+        for i, rows in enumerate(blocks):
+            for columns in blocks[i:]:
+                tile = self.P[rows] @ self.P[columns].T
+                yield rows, columns, tile.triu_(1) if columns == rows else tile
+
+    def count(self, low: float, high: float) -> Counts:
+        """Count entries against [low, high]."""
+        return self._pass(low, high, lambda values, shares: None)
+
+    def bin(self, low: float, high: float, n_bins: int) -> Counts:
+        """Count entries against [low, high] and its parts."""
+        bins = torch.zeros(n_bins, dtype=torch.float64, device=self.P.device)
+
+        def add(values: torch.Tensor, shares: torch.Tensor) -> None:
+            bins.index_add_(0, bin_of(values, low, high, n_bins), shares)
+
+        return self._pass(low, high, add)._replace(bins=bins)
+
+    def collect(self, low: float, high: float, capacity: int) -> Counts:
+        """Count entries against [low, high] and write out those inside, as far as there is room for them."""
+        empty = torch.zeros(0, dtype=self.P.dtype, device=self.P.device)
+        parts = [(empty, empty.to(torch.float64))]
+        n_held = 0
+
+        def add(values: torch.Tensor, shares: torch.Tensor) -> None:
+            nonlocal n_held
+            n_held += len(values)
+            if n_held <= capacity:
+                parts.append((values, shares))
+
+        counts = self._pass(low, high, add)
+        values, shares = (torch.cat(part) for part in zip(*parts, strict=True))
+        return counts._replace(collected=Collected(values, shares, torch.full_like(counts.above, n_held)))
+
+    def _pass(self, low: float, high: float, add: Callable[[torch.Tensor, torch.Tensor], None]) -> Counts:
+        above = torch.zeros((), dtype=torch.float64, device=self.P.device)
+        inside = torch.zeros_like(above)
+        for rows, columns, tile in self.tiles():
+            tile.abs_()
+            above += self._total(tile > high, rows, columns)
+            row, column = torch.nonzero((tile >= low) & (tile <= high), as_tuple=True)
+            shares = torch.full((len(row),), 2.0, dtype=torch.float64, device=tile.device)
+            if self.weights is not None:
+                shares *= self.weights[rows][row] * self.weights[columns][column]
+            inside += shares.sum()
+            add(tile[row, column], shares)
+        return Counts(above, inside)
+
+    def _total(self, chosen: torch.Tensor, rows: slice, columns: slice) -> torch.Tensor:
+        """Multiplicity of the chosen entries of a tile, both directions."""
+        if self.weights is None:
+            return 2.0 * torch.count_nonzero(chosen)
+        return 2.0 * (self.weights[rows] @ (chosen.to(torch.float64) @ self.weights[columns]))
+
+
+def pruned_gram(pairs: TilePairs, threshold: float, X: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """X'WSWX and WSw over the off-diagonal entries of PP' of magnitude at least `threshold`."""
+    n, d = X.shape
+    w = torch.ones(n, dtype=X.dtype, device=X.device) if pairs.weights is None else pairs.weights.to(X.dtype)
+    half = torch.zeros((d, d), dtype=torch.float64, device=X.device)
+    degrees = torch.zeros(n, dtype=torch.float64, device=X.device)
+    product: torch.Tensor | None = None
+    for rows, columns, tile in pairs.tiles():
+        tile.masked_fill_(tile.abs() < threshold, 0.0)
+        part = tile @ (X[columns] * w[columns, None])
+        product = part if product is None else product + part
+        degrees[rows] += tile @ w[columns]
+        degrees[columns] += w[rows] @ tile
+        if columns.stop == n:  # the row block is complete
+            half += (X[rows] * w[rows, None]).to(torch.float64).T @ product.to(torch.float64)
+            product = None
+    return half + half.T, degrees * w

@@ -1,0 +1,74 @@
+"""What the fused kernels are held to; run by `tests/unit/test_triton.py` in a process with TRITON_INTERPRET=1."""
+
+import sys
+
+import numpy as np
+
+
+def cut():
+    """The cut of the fused entries is that of float64 tiles to the precision of float32, by every kind of pass."""
+    import torch
+
+    from adaam.engines.gpu import fused, pruned
+    from adaam.engines.pruned.cut import exact_cut
+
+    torch.manual_seed(0)
+    for n, r, weighted, collected in ((140, 3, False, 1 << 20), (100, 11, True, 1 << 20), (140, 2, True, 16)):
+        pruned.MAX_COLLECTED = collected
+        P = torch.randn(n, r, dtype=torch.float64)
+        weights = torch.randint(1, 4, (n,)).double() if weighted else None
+        counts = torch.ones(n, dtype=torch.float64) if weights is None else weights
+        found, plain = fused.fused_pairs(P.float(), weights), pruned.TilePairs(P.float().double(), weights, 64)
+        for share in (0.04, 0.5):
+            t = float(np.floor(share * float(counts.sum()) ** 2))
+            a, b = (exact_cut(pruned.DeviceEntries(one, counts**2), t) * one.unit for one in (found, plain))
+            assert abs(a - b) <= 1e-5 * b, (n, r, share, a, b)
+            level = float(np.float32(a / found.unit))
+            tally = found.count(level, level)
+            own = (P.float().double() / found.unit**0.5).square().sum(dim=1).float()
+            above = float(tally.above) + float((counts**2 * (own > level)).sum())
+            assert above < t, "the cut is the t-th entry of those that were counted"
+
+
+def pruned_gram():
+    """Sums over what is kept, whose entries enter in half precision, are those of float64 tiles to three digits."""
+    import torch
+
+    from adaam.engines.gpu import fused, pruned
+
+    torch.manual_seed(0)
+    settings = fused.Configuration(BM=128, BN=64, DC=32)
+    for n, r, d, weighted in ((200, 3, 40, False), (140, 6, 17, True)):
+        P, X = torch.randn(n, r).double(), torch.randn(n, d)
+        weights = torch.randint(1, 4, (n,)).double() if weighted else None
+        found, plain = fused.fused_pairs(P.float(), weights), pruned.TilePairs(P.float().double(), weights, 64)
+        threshold = 1.5
+        assert fused.holds_range(found, threshold)
+        gram, degrees = fused.pruned_gram(found, threshold, X, settings)
+        expected, expected_degrees = pruned.pruned_gram(plain, threshold, X.double())
+        assert float((gram - expected).abs().max()) <= 2e-3 * float(expected.abs().max())
+        assert float((degrees - expected_degrees).abs().max()) <= 1e-5 * float(expected_degrees.abs().max())
+        _, n_kept = fused.row_sums(found, threshold)
+        upper = (P.float().double() @ P.float().double().T).triu(1).abs()
+        assert abs(int(n_kept) - int((upper >= threshold).sum())) <= 1
+
+
+def neighbors():
+    """Neighbours found from half-precision tiles are measured again, and rows that they do not prove are told."""
+    import torch
+
+    from adaam.engines.gpu import neighbors as search
+    from adaam.engines.gpu.arrays import Place
+
+    torch.manual_seed(0)
+    X = torch.randn(1500, 20) / torch.arange(1, 21)
+    place = Place(torch.device("cpu"), 1 << 26)
+    indices, distances, proven = search._fused(place, X, 4)
+    assert float(proven.float().mean()) > 0.5
+    plain = search.neighbors(place, X, 4, fused=False)
+    torch.testing.assert_close(distances[proven], plain[1][proven], rtol=1e-12, atol=0.0)
+    assert (indices[proven] == plain[0][proven]).all()
+
+
+if __name__ == "__main__":
+    {"cut": cut, "pruned_gram": pruned_gram, "neighbors": neighbors}[sys.argv[1]]()

@@ -1,0 +1,21 @@
+"""The fused Triton kernels on host tensors, run by Triton's interpreter, against plain tiles in float64."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+needs = [name for name in ("torch", "triton") if find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(needs), reason=f"{' and '.join(needs)} not installed")
+
+
+@pytest.mark.parametrize("case", ["cut", "pruned_gram", "neighbors"])
+def test_fused_kernels_agree_with_plain_tiles(case):
+    # Kernels are interpreted, or not, from the moment Triton is imported: hence a process of their own.
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    script = Path(__file__).parent.parent / "triton_cases.py"
+    run = subprocess.run([sys.executable, str(script), case], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-3000:]
