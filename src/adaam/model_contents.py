@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+from adaam.cluster_profile import ClusterProfiles
 from adaam.large import RowBlocks, Stability
 from adaam.partition import ClusterLayer
 from adaam.planning import Plan
@@ -197,7 +198,24 @@ class Layers:
         return None
 
 
-Content: TypeAlias = Numbers | Count | Number | Words | Sparse | Part | Several | Columns | Layers
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """What sets each cluster apart, feature by feature; effects may be infinite."""
+
+    required: bool = True
+
+    def problem(self, value: Any, sides: Sides) -> str | None:
+        """Return what is wrong with a value, or None; letters that are new are noted."""
+        if not isinstance(value, ClusterProfiles):
+            return f"is {_shown(value)}, not profiles of clusters"
+        shape = (sides.setdefault("c", len(value.sizes)), sides.setdefault("d", len(value.names)))
+        if len(value.sizes) != shape[0] or len(value.names) != shape[1] or np.isnan(value.effects).any():
+            return f"has {len(value.sizes)} sizes and {len(value.names)} names for {shape}"
+        parts = (value.means, value.rest_means, value.effects)
+        return next((f"has shape {part.shape}, not {shape}" for part in parts if part.shape != shape), None)
+
+
+Content: TypeAlias = Numbers | Count | Number | Words | Sparse | Part | Several | Columns | Layers | Profiles
 Contents: TypeAlias = dict[str, Content]
 
 # Letters: d features, m components, n rows, c clusters, e known rows, f leaves, i layers, l landmarks, v vectors.
@@ -266,6 +284,7 @@ FITTED: dict[str, Contents] = {
         "layer_": Count(below="i"),
         "labels_": Numbers("n", whole=True, least=-1, below="c"),
         "noise_threshold_": Number(or_infinite=True),
+        "cluster_profiles_": Profiles(required=False),
         "outlier_scores_": Numbers("n", or_none=True),
         "probabilities_": Numbers("n", or_none=True),
         "memberships_": Sparse("nc", or_none=True),

@@ -60,6 +60,7 @@ def build_parser() -> ArgumentParser:
         "--truth", metavar="COLUMN|FILE", help="known classes, a column of the table or a file of one, to score against"
     )
     command.add_argument("--plot", metavar="FILE", help="a picture of the clusters (.png, .pdf, .svg)")
+    command.add_argument("--report", metavar="FILE", help="a page about the clusters (.html), to open in a browser")
     command.add_argument("--model", metavar="FILE", help="also write the fitted model, for adaam predict")
     command.add_argument(
         "--contamination",

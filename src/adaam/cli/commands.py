@@ -24,6 +24,7 @@ from adaam.cli.tables import (
     read_classes,
     read_rows,
 )
+from adaam.cluster_report import ClusterReport
 from adaam.estimators import AdaAM, AdaAMClustering
 from adaam.estimators.stored_rows import is_large
 from adaam.files import atomic_file
@@ -35,7 +36,7 @@ from adaam.storage import load, save
 from adaam.tables import CellError, TableError
 
 MAPPED = (*WRITERS, ".npz")  # kinds of files for mapped rows
-Outputs = dict[str, Callable[[], None]]  # what writes each
+Outputs = dict[str, Callable[[], object]]  # what writes each
 
 
 def inspect(arguments: Namespace) -> None:
@@ -67,12 +68,14 @@ def cluster(arguments: Namespace) -> None:
     """Cluster the rows of a file and write a label for each."""
     output = arguments.output or STANDARD
     truth_file = arguments.truth if arguments.truth and Path(arguments.truth).exists() else None
-    check_outputs([arguments.rows, truth_file], [output, arguments.model, arguments.plot], force=arguments.force)
+    targets = [output, arguments.model, arguments.plot, arguments.report]
+    check_outputs([arguments.rows, truth_file], targets, force=arguments.force)
     check_formats(output, arguments.plot)
     model = clusterer(arguments)
     rows = in_memory(read_rows(arguments.rows, arguments), arguments.rows)
-    if arguments.plot and isinstance(rows.X, RowSource):
-        raise TableError(f"{arguments.rows}: is too large to draw. Leave --plot out, or draw a part of the rows.")
+    if (arguments.plot or arguments.report) and isinstance(rows.X, RowSource):
+        drawn = "--plot" if arguments.plot else "--report"
+        raise TableError(f"{arguments.rows}: is too large to draw. Leave {drawn} out, or draw a part of the rows.")
     classes = known_classes(rows, arguments)
     for line in rows.report:
         say(line)
@@ -91,6 +94,8 @@ def cluster(arguments: Namespace) -> None:
         outputs[arguments.model] = lambda: save(rows.kept_model(model), arguments.model)
     if arguments.plot:
         outputs[arguments.plot] = lambda: draw(rows, model, labels, arguments.plot)
+    if arguments.report:
+        outputs[arguments.report] = lambda: report(rows, model, arguments.rows).save(arguments.report)
     write_all(outputs)
 
 
@@ -117,6 +122,21 @@ def draw(rows: Rows, model: AdaAMClustering, labels: Any, target: str) -> None:
     X = rows.X.toarray() if hasattr(rows.X, "toarray") else rows.X
     Z = model.transform(rows.source(target))
     draw_clusters(X, Z, labels, model.cluster_centers_, rows.image_shape, target)
+
+
+def report(rows: Rows, model: AdaAMClustering, title: str) -> ClusterReport:
+    """Make the page about the clusters, with the columns of the table that are words, to colour and list by."""
+    words: dict[str, Any] = {}
+    if rows.frame is not None:
+        frame = rows.frame if rows.kept is None or rows.frame.n_rows == rows.n_rows else rows.frame.take(rows.kept)
+        words = {
+            name: np.array(["" if cell is None else str(cell) for cell in cells])
+            for name, cells in zip(frame.names, frame.columns, strict=True)
+            if cells.dtype == object and name != rows.id_name
+        }
+    return model.report(
+        rows.X, names=rows.names, ids=rows.ids, images=rows.image_shape, columns=words, title=Path(title).name
+    )
 
 
 def in_memory(rows: Rows, label: str) -> Rows:
