@@ -14,7 +14,7 @@ from adaam.affinity import (
     KNNAffinity,
 )
 from adaam.engines import CPUEngine, DaskEngine, GPUEngine
-from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering, PreparedMetric
+from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering, DiscriminantMetric, PreparedMetric
 from adaam.graph import DisconnectedGraphWarning
 from adaam.large import RowBlocks
 from adaam.planning import plan
@@ -34,6 +34,7 @@ __all__ = [
     "ConsensusAffinity",
     "DaskEngine",
     "DisconnectedGraphWarning",
+    "DiscriminantMetric",
     "DominantAffinity",
     "ForestAffinity",
     "GPUEngine",

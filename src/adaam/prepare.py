@@ -24,7 +24,8 @@ SPARSE_SPECTRUM_LIMIT = 1_024
 # Components that are kept of such rows, where a share of the variance was asked for.
 SKETCH_COMPONENTS = 256
 SKETCH_SPARE = 16
-SKETCH_ROUNDS = 4
+# Rounds end where what they capture grows by less: a number of components is found exactly, a share roughly.
+SKETCHED, EXACT, MOST_ROUNDS = 1e-3, 1e-14, 200
 # A share of the variance keeps no more components than half as many as there are rows, or than these: in as many
 # dimensions as there are rows every row is equally far from all others.
 FEW_COMPONENTS = 64
@@ -272,7 +273,9 @@ def _principal_pairs(
     by_count = isinstance(keep, Integral)
     if min(n, d) > (SPARSE_SPECTRUM_LIMIT if issparse(X) else FULL_SPECTRUM_LIMIT):
         wanted = int(keep) if by_count else SKETCH_COMPONENTS
-        pairs, total_variance = _leading_pairs(X, scale, mean, weights, min(wanted, n - 1, d), engine)
+        pairs, total_variance = _leading_pairs(
+            X, scale, mean, weights, min(wanted, n - 1, d), EXACT if by_count else SKETCHED, engine
+        )
         return pairs if by_count else _kept_of_sketch(pairs, total_variance, keep, (n, d))
     if n < d:
         # Fewer rows than features: what has one number a row is the smaller side, and may come to the host.
@@ -323,7 +326,7 @@ def kept_pairs(pairs: Eigenpairs, keep: float) -> Eigenpairs:
 
 
 def _leading_pairs(
-    X: Tall, scale: Column, mean: FloatVector, weights: Column, n_pairs: int, engine: Engine
+    X: Tall, scale: Column, mean: FloatVector, weights: Column, n_pairs: int, tolerance: float, engine: Engine
 ) -> tuple[Eigenpairs, float]:
     """Return the leading eigenpairs of the scatter matrix by subspace iteration, and its trace.
 
@@ -333,10 +336,15 @@ def _leading_pairs(
     width = min(n_pairs + SKETCH_SPARE, n, d)
     # A fixed start makes the result the same from run to run.
     basis = np.linalg.qr(np.random.default_rng(0).standard_normal((d, width)))[0]
-    for _ in range(SKETCH_ROUNDS):
+    reached = 0.0
+    for _ in range(MOST_ROUNDS):
         along = engine.project(X, scale, mean, basis.T)
         # Rows are centred on one side alone: the other side's mean would meet a weighted sum that is zero.
-        basis = np.linalg.qr(engine.cross(along, X, weights * scale).T)[0]
+        product = engine.cross(along, X, weights * scale).T
+        before, reached = reached, float(np.linalg.norm(product))
+        basis = np.linalg.qr(product)[0]
+        if reached - before <= tolerance * reached:
+            break
     along = engine.project(X, scale, mean, basis.T)
     values, vectors = np.linalg.eigh(engine.cross(along, along, weights))
     leading = slice(None, -n_pairs - 1, -1)

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 import oracles
 from adaam import AdaAM, UnlikeUnitsWarning, ZeroRowWarning
 from adaam.engines import CPUEngine
-from adaam.prepare import FULL_SPECTRUM_LIMIT, PREPARATIONS, Preparation, fit_preparation
+from adaam.prepare import PREPARATIONS, Preparation, TruncatedSpectrumWarning, fit_preparation
 from adaam.sample import Sample
 from strategies import clouds
 
@@ -74,16 +74,32 @@ def test_truncated_spectrum_agrees_with_the_full_one(rng, monkeypatch):
     X = csr_array(np.where(rng.random((300, 60)) < 0.2, rng.random((300, 60)), 0.0))
     X = csr_array(X + csr_array(np.outer(np.ones(300), [0.1] + [0.0] * 59)))
     full, _ = prepared(X, keep=5)
-    monkeypatch.setattr("adaam.prepare.FULL_SPECTRUM_LIMIT", 20)
-    lanczos, _ = prepared(X, keep=5)
-    assert subspace_angles(full.components.T, lanczos.components.T).max() < 1e-6
+    monkeypatch.setattr("adaam.prepare.SPARSE_SPECTRUM_LIMIT", 20)
+    leading, _ = prepared(X, keep=5)
+    assert subspace_angles(full.components.T, leading.components.T).max() < 1e-6
 
 
-def test_a_share_of_a_spectrum_out_of_reach_names_the_way_out(monkeypatch, rng):
-    assert FULL_SPECTRUM_LIMIT > 10_000
-    monkeypatch.setattr("adaam.prepare.FULL_SPECTRUM_LIMIT", 5)
-    with pytest.raises(ValueError, match=r"keep=0.99 .* Use Preparation\(keep=200\)"):
-        prepared(rng.standard_normal((10, 8)))
+@pytest.mark.parametrize("sparse", [False, True])
+def test_leading_components_of_a_spectrum_out_of_reach_are_kept_and_told_of(monkeypatch, rng, sparse):
+    X = rng.standard_normal((120, 60)) * 0.8 ** np.arange(60) + 0.3
+    full, _ = prepared(X, keep=10)
+    monkeypatch.setattr("adaam.prepare.FULL_SPECTRUM_LIMIT", 40)
+    monkeypatch.setattr("adaam.prepare.SPARSE_SPECTRUM_LIMIT", 40)
+    monkeypatch.setattr("adaam.prepare.SKETCH_COMPONENTS", 10)
+    with pytest.warns(TruncatedSpectrumWarning, match=r"keep=0.999.*the 10 leading components.*Preparation\(keep=10\)"):
+        sketched, _ = prepared(csr_array(X) if sparse else X, keep=0.999)
+    assert subspace_angles(full.components[:5].T, sketched.components[:5].T).max() < 1e-4
+    few, _ = prepared(csr_array(X) if sparse else X, keep=0.3)
+    assert len(few.components) < 10
+
+
+def test_no_more_components_than_half_the_rows_hold_a_share_of_the_variance(rng):
+    X = rng.standard_normal((150, 400))
+    with pytest.warns(TruncatedSpectrumWarning, match="the 75 leading components were kept"):
+        mapping, _ = prepared(X)
+    assert len(mapping.components) == 75
+    assert len(prepared(X, keep=1.0)[0].components) == 149
+    assert len(prepared(X[:60], keep=0.99)[0].components) > 50
 
 
 def test_zero_rows_stay_zero_with_a_warning(rng):

@@ -42,8 +42,7 @@ class DiscriminantMetric(LinearMetric):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from adaam import AdaAMClustering
-    >>> from adaam.estimators import DiscriminantMetric
+    >>> from adaam import AdaAMClustering, DiscriminantMetric
     >>> X, _ = load_digits(return_X_y=True)
     >>> labels = AdaAMClustering(10).fit_predict(X)
     >>> DiscriminantMetric().fit(X, labels).transform(X).shape
