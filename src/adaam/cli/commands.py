@@ -132,7 +132,7 @@ def report(rows: Rows, model: AdaAMClustering, title: str) -> ClusterReport:
         words = {
             name: np.array(["" if cell is None else str(cell) for cell in cells])
             for name, cells in zip(frame.names, frame.columns, strict=True)
-            if cells.dtype == object and name != rows.id_name
+            if cells.dtype == object and name not in (rows.id_name, *(rows.names or ()))
         }
     return model.report(
         rows.X, names=rows.names, ids=rows.ids, images=rows.image_shape, columns=words, title=Path(title).name
