@@ -115,8 +115,7 @@ def process(home, *more, out="out", **options):
         text=True,
         env=environment,
         start_new_session=True,
-        preexec_fn=heed_interrupts,
-        **options,
+        **({"preexec_fn": heed_interrupts} | options),
     )
 
 

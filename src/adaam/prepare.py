@@ -363,15 +363,15 @@ def _warn_of_zero_rows(norms: Column) -> None:
         )
 
 
-def warn_of_unlike_units(X: Tall, settings: Preparation, names: Sequence[str] | None, engine: Engine) -> None:
+def warn_of_unlike_units(X: Tall, settings: Preparation, names: Sequence[str] | None) -> None:
     """Warn where one column has nearly all variance and the preparation keeps it so.
 
-    Looked at on at most 4,096 rows, evenly spread; rows in blocks on a cluster are not looked at.
+    Looked at on at most 4,096 rows, evenly spread; rows on a device or on a cluster are not looked at.
     """
     n, d = X.shape
-    if settings.column_scaling == "standard" or d < 2 or hasattr(X, "entrywise"):
+    if settings.column_scaling == "standard" or d < 2 or not (isinstance(X, np.ndarray) or issparse(X)):
         return
-    rows = engine.to_host(X[np.unique(np.linspace(0, n - 1, min(n, N_SEEN)).astype(np.int64))])
+    rows = X[np.unique(np.linspace(0, n - 1, min(n, N_SEEN)).astype(np.int64))]
     if issparse(rows) and d > SCATTER_COLUMNS:
         return  # so many sparse columns are counts of one kind
     values = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=np.float64)

@@ -64,7 +64,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning"
         (LPP(2, affinity=KNNAffinity(heat=HeatKernel(width=0))), "width=0 is out of range"),
         (AdaAMClustering(3, n_init=0), "n_init=0 is too small"),
         (AdaAM("many"), "n_clusters='many' is not known; use a whole number or 'auto'"),
-        (AdaAM("3"), "n_clusters='3' is a str; it must be a whole number"),
+        (AdaAM("3"), "n_clusters='3' is not known; use a whole number or 'auto'"),
         (AdaAM(3, engine=CPUEngine), "engine=CPUEngine is a class; pass one of its objects, CPUEngine()"),
         (AdaAM(3, engine=2), "engine=2 is a int; use"),
         (AdaAM(3, engine=CPUEngine(tile_bytes=-5)), "tile_bytes=-5 is too small"),

@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine, make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from adaam import (
     AdaAM,
     AdaAMClustering,
-    ModelFileError,
     Preparation,
     PreparedMetric,
     RowBlocks,
@@ -274,14 +272,6 @@ def test_starts_that_disagree_are_told():
     X = np.random.default_rng(0).standard_normal((400, 8))
     with pytest.warns(ConvergenceWarning, match="Starts disagree"):
         AdaAMClustering(5).fit(X)
-
-
-def test_an_old_model_file_says_that_it_must_be_fitted_again(fitted, tmp_path):
-    older = clone(fitted).fit(SOME[:100])
-    del older.cluster_layers_
-    save(older, tmp_path / "old.adaam")
-    with pytest.raises(ModelFileError, match="saved by an older version.*fit it again"):
-        load(tmp_path / "old.adaam")
 
 
 def test_misuse_is_told():

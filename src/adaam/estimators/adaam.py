@@ -202,7 +202,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
                 return self._stored(fit_source(X, sample_weight, pooling, phase), X.dtype, pooling)
         n, d = X.shape
         check_clusters(n_clusters, n)
-        warn_of_unlike_units(X, preparation, getattr(self, "feature_names_in_", None), engine)
+        warn_of_unlike_units(X, preparation, getattr(self, "feature_names_in_", None))
         if not plan(n, d, n_clusters, pairs=pairs, engine=engine).exact:
             with fit_phases(self, 2, X) as phase:
                 return self._stored(fit_array(X, sample_weight, pooling, phase), X.dtype, pooling)

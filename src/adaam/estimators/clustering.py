@@ -29,6 +29,7 @@ from adaam.selection import HEADS, DistinctRows, Task, counted_clusters
 
 # Other starts whose clusters agree by less with the one that was kept say that the rows do not tell.
 SAME_CLUSTERS = 0.6
+FEW_STARTS = 3  # fewer say little
 LEARNERS = "AdaAM, LPP, PCAN or PreparedMetric, or None to have one chosen"
 
 
@@ -485,7 +486,7 @@ def check_heads(head: Any) -> tuple[str, ...]:
 
 def warn_of_starts(starts: tuple[float, ...]) -> None:
     """Tell where the answer depends on the seed."""
-    if starts and np.mean(starts) < SAME_CLUSTERS:
+    if len(starts) >= FEW_STARTS and np.mean(starts) < SAME_CLUSTERS:
         warn_caller(
             f"Starts disagree: the other {len(starts)} have an adjusted Rand index of {np.mean(starts):.2f} with the "
             "partition that was kept, so the clusters depend on random_state. The rows may hold another number of "
