@@ -354,9 +354,9 @@ def _leading_pairs(
 
 
 def _warn_of_zero_rows(norms: Column) -> None:
-    n_zero, n_short = int((norms == 0).sum()), int((norms < SMALLEST).sum())
+    n_short = int((norms < SMALLEST).sum())
     if n_short:
-        what = "all zero" if n_short == n_zero else f"all zero or shorter than {SMALLEST:.1e}"
+        what = "all zero" if n_short == int((norms == 0).sum()) else f"all zero or shorter than {SMALLEST:.1e}"
         warn_caller(
             f"{n_short} distinct row(s) of X are {what} and cannot be scaled to unit length; they stay as they are.",
             ZeroRowWarning,

@@ -87,10 +87,8 @@ print(AdaAM(2, n_neighbors=9).fit_transform(rows).shape, LPP(2).fit_transform(ro
     except ImportError:
         pytest.skip("there is no sklearn.callback to hide")
     # scikit-learn itself imports it, so it is hidden from us alone.
-    code = (
-        "import sklearn.base, sklearn.cluster, sklearn.neighbors, sklearn.decomposition, sklearn.metrics, sklearn.pipeline\n"
-        + code
-    )
+    used = ("base", "cluster", "neighbors", "decomposition", "metrics", "pipeline")
+    code = "".join(f"import sklearn.{name}\n" for name in used) + code
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.stdout.split("\n")[0] == "(40, 2) (40, 2)", run.stderr
 
