@@ -177,7 +177,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
-            A row of weight w counts as w equal rows.
+            A row of weight w counts as w equal rows. Weights that sum to less than the number of rows of positive
+            weight are relative: they are scaled to a mean of 1 over these rows.
         neighbors : tuple, sparse matrix or fitted neighbours object, default=None
             A neighbour graph of the rows for the given `learner`, as in `AdaAM.fit`.
 
