@@ -90,7 +90,7 @@ const Charts = (() => {
       const titles = sets.map((each) => escapeHtml(each.title));
       const today = [...new Set(sets.flatMap((each) => each.today.map((score) => score.name)))];
       const marks = [
-        { name: "best published method", at: (each) => each.published, color: style("--muted"), symbol: "line-ns-open", size: 22, says: (each) => ` (${each.published.name})` },
+        { name: "best other method run here", at: (each) => each.published, color: style("--muted"), symbol: "line-ns-open", size: 22, says: (each) => ` (${each.published.name})` },
         ...today.map((name, place) => ({
           name, at: (each) => each.today.find((score) => score.name === name), color: color(placeOf(name)), symbol: SYMBOLS[(place + 1) % SYMBOLS.length], size: name === "AdaAMClustering" ? 15 : 10,
         })),
