@@ -184,12 +184,12 @@ class Links:
         sums = xp.bincount(self.nodes, weights=self.weights * values[self.others], minlength=self.n_nodes)
         return xp.where(self._sums > 0, sums / xp.where(self._sums > 0, self._sums, 1.0), values)
 
-    def host(self, *, compiled: bool = False) -> "Links":
-        """Bring the links to the host; there, moves along them may be compiled."""
+    def host(self) -> "Links":
+        """Bring the links to the host."""
         if self.on_host:
             return self
-        arrays = (self.to_host(part) for part in (self.nodes, self.others, self.weights, self.loops))
-        return Links(*arrays, compiled=compiled)
+        nodes, others, weights, loops = map(self.to_host, (self.nodes, self.others, self.weights, self.loops))
+        return Links(nodes, others, weights, loops)
 
     def asarray(self, values: Any) -> Any:
         """Bring a host vector to where the links are, in its own type."""
