@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
 from adaam import AdaAM
-from adaam.displays import ComponentsDisplay, ContributionsDisplay, EigenvalueDisplay
+from adaam.displays import ComponentsDisplay, ContributionsDisplay, EigenvalueDisplay, MagnitudeDisplay
 
 X, y = load_digits(return_X_y=True)
 metric = AdaAM(n_clusters=10).fit(X)
@@ -38,4 +38,11 @@ ContributionsDisplay.from_estimator(metric, image_shape=(8, 8), ax=whole)
 whole.set_title("all rows")
 ContributionsDisplay.from_estimator(metric, three, eight, image_shape=(8, 8), ax=pair)
 pair.set_title("a three and an eight")
+plt.show()
+
+# %%
+# How much of the affinity is kept? The histogram shows the magnitudes of all pairs, and the cut below which they are
+# set to zero.
+
+MagnitudeDisplay.from_estimator(metric, X)
 plt.show()
