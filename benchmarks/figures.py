@@ -3,8 +3,8 @@
     python benchmarks/figures.py            # write every quoted figure and table anew
     python benchmarks/figures.py --check    # name those that differ from the records; exit status 1 if any does
 
-In Markdown, a quoted figure is followed by a comment that says where it comes from: a file under benchmarks/ (or `scores`,
-the averages of results/records.jsonl.gz), the record in it, and the field:
+In Markdown, a quoted figure is followed by a comment that names its source: a file under benchmarks/ (or `scores`, the
+averages of results/records.jsonl.gz), the record in it, and the field:
 
     reaches 93.5<!-- scores dataset=usps method=adaam-clustering average*100 --> %
 
@@ -27,7 +27,9 @@ from adaam.report.summary import method_title, paper_accuracy, summaries
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 FIGURE = re.compile(r"(?P<number>\d[\d,]*(?:\.\d+)?)<!-- (?P<source>[^:>]+?) -->")
-TABLE = re.compile(r"(?P<head><!-- table: (?P<call>[^>]+?) -->\n)(?P<body>.*?)(?P<tail><!-- end of table -->)", re.DOTALL)
+TABLE = re.compile(
+    r"(?P<head><!-- table: (?P<call>[^>]+?) -->\n)(?P<body>.*?)(?P<tail><!-- end of table -->)", re.DOTALL
+)
 SETS = {"umist": "UMIST", "coil20": "COIL20", "usps": "USPS", "mnist10k": "MNIST 10k", "exyaleb": "Extended Yale B"}
 
 
@@ -61,7 +63,7 @@ def records_of(name):
     if path.suffix == ".jsonl":
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     content = json.loads(path.read_text(encoding="utf-8"))
-    return content["records"] if "records" in content else [content]
+    return content.get("records", [content])
 
 
 def record_of(source, **wanted):
@@ -118,7 +120,9 @@ def accuracy_table(*methods):
     for method in methods:
         name = method.removeprefix("paper:")
         if method.startswith("paper:"):
-            lines.append((f"{method_title(name)} + k-means, the paper", [paper_accuracy(each, name)[0] for each in SETS]))
+            lines.append(
+                (f"{method_title(name)} + k-means, the paper", [paper_accuracy(each, name)[0] for each in SETS])
+            )
         else:
             title = f"`{method_title(name)}`" if name == "adaam-clustering" else method_title(name)
             lines.append((f"{title} + k-means" if name == "adaam" else title, [_average(each, name) for each in SETS]))

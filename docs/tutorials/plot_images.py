@@ -19,7 +19,7 @@ print(X.shape, X_new.shape)
 def show(images, titles=(), columns=12):
     """Draw rows of 64 pixels as images."""
     lines = -(-len(images) // columns)
-    figure, axes = plt.subplots(lines, columns, figsize=(9, 0.95 * lines), layout="constrained", squeeze=False)
+    _, axes = plt.subplots(lines, columns, figsize=(9, 0.95 * lines), layout="constrained", squeeze=False)
     for ax in axes.flat:
         ax.set_axis_off()
     for ax, image in zip(axes.flat, images, strict=False):
@@ -67,8 +67,8 @@ model = AdaAMClustering(n_clusters=10).fit(X)
 print(model.selection_)
 
 # %%
-# One bar for each trial; the chosen one is marked. Trials that score close to the chosen one and also agree with it (last
-# column above) show that the clusters do not depend on the choice.
+# One bar for each trial; the chosen one is marked. Trials that score close to the chosen one and also agree with it
+# (last column above) show that the clusters do not depend on the choice.
 
 SelectionDisplay.from_estimator(model)
 plt.gcf().set_size_inches(8, 3.6)

@@ -57,9 +57,9 @@ print(f"{count.n_clusters} clusters, range {count.low} to {count.high}")
 print(model.selection_)
 
 # %%
-# The figure follows clusters as they are merged, from many on the right to one on the left. Two clusters are separate if
-# clearly fewer links join them than would join the two halves of one homogeneous cloud, whose value is 1. A wide shaded
-# range means that the rows do not determine the number well.
+# The figure follows clusters as they are merged, from many on the right to one on the left. Two clusters are separate
+# if clearly fewer links join them than would join the two halves of one homogeneous cloud, whose value is 1. A wide
+# shaded range means that the rows do not determine the number well.
 
 from adaam.displays import ClusterCountDisplay
 

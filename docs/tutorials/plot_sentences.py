@@ -4,8 +4,8 @@ Cluster sentence embeddings
 
 Embeddings are vectors that a model computed from sentences or images. They are passed to ``adaam`` as they are. Here
 the sentences are the first sentences of docstrings in Python's standard library (:download:`standard_library.py`),
-and the embedding model is small enough to be trained on this page. With a larger one, replace that step by, for example,
-``E = SentenceTransformer("all-MiniLM-L6-v2").encode(sentences)``; the rest stays the same.
+and the embedding model is small enough to be trained on this page. With a larger one, replace that step by, for
+example, ``E = SentenceTransformer("all-MiniLM-L6-v2").encode(sentences)``; the rest stays the same.
 """
 
 import re

@@ -87,9 +87,9 @@ for (i, j), share in np.ndenumerate(shares.to_numpy()):
 plt.show()
 
 # %%
-# The usual alternatives, on the same matrix. One of them is the neighbour graph of the leading components themselves, with
-# no learned metric: :class:`~adaam.PreparedMetric`. A corpus of a thousand documents is small for the number of its
-# words, and a metric learned from it can fit noise. It is worth comparing the two before trusting either.
+# The usual alternatives, on the same matrix. One of them is the neighbour graph of the leading components themselves,
+# with no learned metric: :class:`~adaam.PreparedMetric`. A corpus of a thousand documents is small for the number of
+# its words, and a metric learned from it can fit noise. It is worth comparing the two before trusting either.
 
 from sklearn.cluster import KMeans
 from sklearn.decomposition import TruncatedSVD
