@@ -19,7 +19,8 @@ print(X.shape, X_new.shape)
 def show(images, titles=(), columns=12):
     """Draw rows of 64 pixels as images."""
     lines = -(-len(images) // columns)
-    _, axes = plt.subplots(lines, columns, figsize=(9, 0.95 * lines), layout="constrained", squeeze=False)
+    size = (9, 0.95 * lines)
+    _, axes = plt.subplots(lines, columns, figsize=size, layout="constrained", squeeze=False)
     for ax in axes.flat:
         ax.set_axis_off()
     for ax, image in zip(axes.flat, images, strict=False):

@@ -29,11 +29,12 @@ for number, layer in enumerate(nested.cluster_layers_):
     print(f"layer {number}: {layer.n_clusters} clusters{mark}")
 
 # %%
-# ``cluster_layers_`` holds the layers, coarsest first. Every layer has labels for all rows.
+# ``cluster_layers_`` holds the layers, coarsest first. Every layer has labels for all rows. The last figure is
+# ``labels_``, the others are coarser.
 
 from adaam.displays import ProjectionDisplay
 
-shown = nested.cluster_layers_[:3]
+shown = nested.cluster_layers_[: nested.layer_ + 1][-3:]
 figure, axes = plt.subplots(1, len(shown), figsize=(3.4 * len(shown), 3.2), layout="constrained", squeeze=False)
 for ax, layer in zip(axes.flat, shown, strict=True):
     ProjectionDisplay(points, labels=layer.labels).plot(ax=ax, legend=False)

@@ -2,10 +2,11 @@
 Cluster sentence embeddings
 ===========================
 
-Embeddings are vectors that a model computed from sentences or images. They are passed to ``adaam`` as they are. Here
-the sentences are the first sentences of docstrings in Python's standard library (:download:`standard_library.py`),
-and the embedding model is small enough to be trained on this page. With a larger one, replace that step by, for
-example, ``E = SentenceTransformer("all-MiniLM-L6-v2").encode(sentences)``; the rest stays the same.
+Embeddings are vectors that a model computed from sentences or images. Pass them to ``adaam`` without further
+preparation. Here the sentences are the first sentences of docstrings in Python's standard library
+(:download:`standard_library.py </tutorials/standard_library.py>` reads them), and the embedding model is small enough
+to be trained on this page. With a larger one, replace that step by, for example,
+``E = SentenceTransformer("all-MiniLM-L6-v2").encode(sentences)``; the rest stays the same.
 """
 
 import re
@@ -109,15 +110,21 @@ plt.show()
 # Search by meaning
 # -----------------
 #
-# Distances in the learned metric rank sentences by similarity. The query itself is left out.
+# Distances in a learned metric rank sentences by similarity. A map with one column per cluster keeps what separates the
+# clusters and drops finer differences. For search, keep more components.
 
 from sklearn.neighbors import NearestNeighbors
 
-index = NearestNeighbors(n_neighbors=5).fit(Z)
-query = int(np.flatnonzero([("cookie" in sentence.lower()) for sentence in sentences])[0])
+from adaam import AdaAM
+
+query = int(np.flatnonzero([("root element" in sentence) for sentence in sentences])[0])
 print("query:", sentences[query])
-for row in index.kneighbors(Z[[query]], return_distance=False)[0][1:]:
-    print("  ->  ", sentences[row])
+for n_components in (8, 40):
+    mapped = AdaAM(n_clusters=8, n_components=n_components).fit_transform(E)
+    index = NearestNeighbors(n_neighbors=5).fit(mapped)
+    print(f"\n{n_components} components:")
+    for row in index.kneighbors(mapped[[query]], return_distance=False)[0][1:]:
+        print("   ", sentences[row])
 
 # %%
 # Compare with k-means on the embeddings, by the packages that the sentences come from:

@@ -4,8 +4,8 @@ Cluster texts
 
 This tutorial clusters documents by their words. The corpus is the docstrings of eight packages of Python's standard
 library, read from the source files of the Python that runs it, so nothing has to be downloaded
-(:download:`standard_library.py` reads them). Which package a docstring comes from is known; it is used only to check
-the result.
+(:download:`standard_library.py </tutorials/standard_library.py>` reads them). Which package a docstring comes from is
+known; it is used only to check the result.
 """
 
 import matplotlib.pyplot as plt
