@@ -3,8 +3,8 @@ Before and after
 ================
 
 The idea in one picture: three stretched clouds. Euclidean distance treats a step along a cloud and a step across it
-alike, so k-means cuts clouds into pieces. The learned metric gives steps along the clouds less weight, and k-means finds
-the clouds. No label is used to learn it.
+alike, so k-means cuts clouds into pieces. The learned metric gives steps along the clouds less weight, and k-means
+finds the clouds. No label is used to learn it.
 """
 
 import matplotlib.pyplot as plt

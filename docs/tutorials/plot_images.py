@@ -44,7 +44,7 @@ from adaam import AdaAM
 
 metric = AdaAM(n_clusters=10).fit(X)
 print("neighbours:", metric.n_neighbors_, "  components:", metric.n_components_)
-print("preparation:", metric.preparation_)
+print("scaling of rows:", metric.preparation_.row_scaling)
 
 # %%
 # Each component of the map is a pattern of pixels. Red pixels move an image up along the component, blue ones down.
