@@ -71,7 +71,6 @@ def test_cut_and_gram_come_from_one_pass_and_a_bracket_that_missed_costs_two_mor
 
     if bracket is not None:
         monkeypatch.setattr(pairs, "guess_bracket", lambda *_: Bracket(*bracket))
-    monkeypatch.setattr(pairs, "LISTED_SHARE", 1e3)
     P, X, weights = contract.factor(1500, 4), contract.cloud(1500, 6), contract.multiset(1500)
     engine = DaskEngine(block_rows=block_rows, kernels="numba")
     for held, diagonal in ((1.0, 1.0), (1.0, 0.0), (weights, weights**2)):
@@ -85,10 +84,10 @@ def test_cut_and_gram_come_from_one_pass_and_a_bracket_that_missed_costs_two_mor
         np.testing.assert_allclose(np.asarray(degrees), expected[2], atol=1e-9 * np.abs(expected[2]).max())
 
 
-def test_a_pass_that_would_list_more_than_the_rows_take_is_not_begun(monkeypatch, called):
+def test_a_pass_that_would_list_too_much_is_not_begun(monkeypatch, called):
     from adaam.engines.cluster import pairs
 
-    monkeypatch.setattr(pairs, "LISTED_SHARE", 1e-9)
+    monkeypatch.setattr(pairs, "MAX_DISTINCT", 10)
     P = contract.factor(1500, 4)
     engine = DaskEngine(block_rows=400, kernels="numba")
     rows = engine.asarray(P)

@@ -217,7 +217,7 @@ def test_one_pass_gives_the_counts_and_the_sums_of_two(sizes, uniform, diagonal,
 
 @needs_numba
 def test_a_bracket_that_holds_too_much_is_given_up(rng, monkeypatch):
-    monkeypatch.setattr(pairs, "MAX_LISTED", 50)
+    monkeypatch.setattr(pairs, "MAX_DISTINCT", 50)
     chosen, bracket = TaskKernels("numba", 60, 64), Bracket(0.0, 100.0)
     part = pairs.passed_part(bracket, chosen, blocks_of(rng, [60], True), 1.0, True)
     assert part is None

@@ -7,7 +7,7 @@ import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector
 from adaam.engines.cluster.rows import HOST, ByRow, ClusterRows
-from adaam.engines.columns import spread
+from adaam.engines.columns import spread, total
 from adaam.engines.cpu import CPUEngine
 
 N_ROUNDS = 5  # of k-means||, after which its cost hardly falls (Bahmani et al., 2012)
@@ -36,22 +36,22 @@ def parallel_kmeans(
 
 
 def _starts(Z: ClusterRows, n_clusters: int, n_init: int, seed: int, weights: Column) -> FloatMatrix:
-    """Centres (n_init, c, m) by k-means||: rows drawn in a few rounds by their cost, clustered here by their counts."""
+    """Centres (n_init, c, m) by k-means||: the mean and rows drawn in a few rounds by their cost, clustered here."""
 
     def each(work: Any, *given: Any) -> list[Any]:
         return Z.workers.fetch(Z.each("kmeans-start", work, ByRow(weights), *given))
 
-    scale = max(each(largest)) or 1.0
-    candidates = min(each(first_row, scale, seed), key=lambda found: found[0])[1][None]
+    candidates = np.asarray(sum(each(partial(HOST.cross, None)))) / total(weights, len(Z))
     for turn in range(1, MOST_ROUNDS):
         cost = sum(each(total_cost, candidates))
-        if cost == 0 or (turn > N_ROUNDS and len(candidates) >= n_clusters):
+        if cost == 0 or (turn > N_ROUNDS and len(candidates) > n_clusters):
             break
         wanted = OVERSAMPLING * n_clusters / cost
-        candidates = np.concatenate([candidates, *each(drawn_rows, candidates, scale, [seed, turn], wanted)])
-    if len(candidates) < n_clusters:
-        raise ValueError(f"n_clusters={n_clusters} exceeds the {len(candidates)} different rows of positive weight.")
+        candidates = np.concatenate([candidates, *each(drawn_rows, candidates, [seed, turn], wanted)])
     counts = np.sum(each(center_counts, candidates), axis=0)
+    n_different = int(np.count_nonzero(counts))
+    if n_different < n_clusters:
+        raise ValueError(f"n_clusters={n_clusters} exceeds the {n_different} different rows of positive weight.")
     run = partial(CPUEngine().kmeans, candidates, n_clusters, 1, weights=counts)
     return np.stack([run(seed=seed + i).centers for i in range(n_init)])
 
@@ -72,30 +72,16 @@ def added(parts: list[list[FloatMatrix]]) -> list[FloatMatrix]:
     return [np.sum(part, axis=0) for part in zip(*parts, strict=True)]
 
 
-def largest(Z: FloatMatrix, _: Column) -> float:
-    """Largest coordinate, as the length that others are measured by."""
-    return float(np.abs(Z).max(initial=0.0))
-
-
-def uniform(Z: FloatMatrix, scale: float, seed: Any) -> FloatVector:
+def uniform(Z: FloatMatrix, seed: Any) -> FloatVector:
     """A number in [0, 1) for each row, from its coordinates up to rounding."""
     keys = np.random.SeedSequence(seed).generate_state(Z.shape[1] + 1, np.uint64)
     mixed = np.full(len(Z), keys[-1])
-    for column, key in zip(np.rint(Z.T / scale * 2.0**24).astype(np.int64), keys, strict=False):
-        mixed = (mixed ^ column.view(np.uint64)) * (key | np.uint64(1))
+    for column, key in zip((Z.T.astype(np.float32) + 0.0).view(np.uint32), keys, strict=False):  # -0.0 turns into 0.0
+        mixed = (mixed ^ column) * (key | np.uint64(1))
         mixed ^= mixed >> np.uint64(31)
         mixed *= np.uint64(0x94D049BB133111EB)
         mixed ^= mixed >> np.uint64(29)
     return np.asarray((mixed >> np.uint64(11)) * 2.0**-53)
-
-
-def first_row(Z: FloatMatrix, weights: Column, scale: float, seed: int) -> tuple[float, FloatVector]:
-    """The row that wins a race in which each runs as fast as it weighs."""
-    held = spread(weights, len(Z))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        times = np.where(held > 0, -np.log1p(-uniform(Z, scale, [seed, 0])) / held, np.inf)
-    winner = int(times.argmin())
-    return float(times[winner]), np.asarray(Z[winner], np.float64)
 
 
 def costs(Z: FloatMatrix, weights: Column, centers: FloatMatrix) -> FloatVector:
@@ -108,11 +94,9 @@ def total_cost(Z: FloatMatrix, weights: Column, centers: FloatMatrix) -> float:
     return float(costs(Z, weights, centers).sum())
 
 
-def drawn_rows(
-    Z: FloatMatrix, weights: Column, centers: FloatMatrix, scale: float, seed: Any, wanted: float
-) -> FloatMatrix:
+def drawn_rows(Z: FloatMatrix, weights: Column, centers: FloatMatrix, seed: Any, wanted: float) -> FloatMatrix:
     """Rows drawn by their share of the cost."""
-    return np.asarray(Z[uniform(Z, scale, seed) < wanted * costs(Z, weights, centers)], np.float64)
+    return np.asarray(Z[uniform(Z, seed) < wanted * costs(Z, weights, centers)], np.float64)
 
 
 def center_counts(Z: FloatMatrix, weights: Column, centers: FloatMatrix) -> FloatVector:

@@ -24,6 +24,7 @@ from adaam.engines.cpu import CPUEngine
 from adaam.engines.neighbors import tiles as neighbor_tiles
 from adaam.engines.neighbors.graph import HostHalf
 from adaam.engines.pruned.cut import (
+    MAX_DISTINCT,
     Bracket,
     Tally,
     counted,
@@ -38,10 +39,6 @@ from adaam.engines.pruned.tiles import PairBlock, PrunedSums, pruned_sums, summe
 
 FEW_PAIRS = 1 << 20  # all magnitudes of so many pairs are counted at once
 GUESS_ROWS = 1 << 17  # rows that the client samples pairs of, at most
-GUESS_BYTES, FEW_ROWS = 1 << 25, 2048  # bytes of these rows, unless they were few
-LISTED_BYTES = 16  # of an entry inside the bracket
-LISTED_SHARE = 0.5  # of the bytes of rows, which these may take
-MAX_LISTED = 1 << 21  # of them in a task
 
 FactorBlock: TypeAlias = tuple[FloatMatrix, FloatMatrix | None, Any]  # P, X and weights of the same rows
 
@@ -65,27 +62,19 @@ def pair_tasks(n_blocks: int, group: int, *, growing: bool = False) -> list[list
     Block i meets i + 1, i + 2, ... around a ring to the far side, so that all blocks have the same work. A task takes
     up to `group` of these steps at once; `growing` begins with itself alone, then takes 1, 4, 16, ... steps.
     """
-    steps = list(range(1, n_blocks // 2 + 1))
-    sizes: list[int] = []
-    while sum(sizes) < len(steps):
-        sizes.append(min(group, 4 ** len(sizes) if growing else group))
     rounds: list[list[PairTask]] = []
-    first = 0
-    for size in [0, *sizes] if growing or not sizes else sizes:
-        taken = steps[first : first + size]
+    first, far = 1, n_blocks // 2
+    while first <= far or not rounds:
+        size = min(group, 4 ** (len(rounds) - 1)) if growing and rounds else 0 if growing else group
+        steps = range(first, min(first + size, far + 1))
         first += size
-        # Half-way round an even ring two blocks meet each other: one of them does the work.
-        rounds.append(
-            [
-                PairTask(
-                    own,
-                    tuple((own + s) % n_blocks for s in taken if 2 * s != n_blocks or own < s),
-                    with_own=len(rounds) == 0,
-                )
-                for own in range(n_blocks)
-            ]
-        )
-    return [[task for task in tasks if task.others or task.with_own] for tasks in rounds]
+        tasks = [
+            # Half-way round an even ring two blocks meet each other: one of them does the work.
+            PairTask(own, tuple((own + s) % n_blocks for s in steps if 2 * s != n_blocks or own < s), not rounds)
+            for own in range(n_blocks)
+        ]
+        rounds.append([task for task in tasks if task.others or task.with_own])
+    return rounds
 
 
 def partners_at_once(n_numbers: int, n_rows: int, n_blocks: int, task_bytes: int) -> int:
@@ -345,13 +334,13 @@ class PrunedPairs:
 
     def guess(self, t: float) -> Bracket:
         """Bracket the t-th largest entry by a sample of rows, on the client."""
-        n, n_rows = len(self.P), n_guessed(self.P.shape)
+        n, n_rows = len(self.P), min(len(self.P), GUESS_ROWS)
         if n**2 <= FEW_PAIRS:
             return Bracket(0.0, self.largest())
         rows = np.sort(np.random.default_rng(0).permutation(n)[:n_rows])
         held, own = (spread(at(column, rows), n_rows) for column in (self.weights, self.diagonal))
         part = n_rows / n
-        return guess_bracket(np.asarray(self.P[rows]), t * part**2, held, own * part, row_room(n_rows, n))
+        return guess_bracket(np.asarray(self.P[rows]), t * part**2, held, own * part, row_room(n))
 
     def tally(self, bracket: Bracket) -> Tally:
         """Count all entries against a bracket."""
@@ -383,8 +372,8 @@ class PrunedPairs:
 
     def cut_sums(self, t: float) -> tuple[float, FloatMatrix, FloatVector]:
         """Cut for t entries, X'WSWX and WSw: from one pass where a guess of the bracket holds, else from two."""
-        little = lists_little(self.P.shape, t, self.weights, self.X.nbytes)
-        if little and self.kernels.choice != "numpy" and self.dtype == self.X.dtype == np.float64:
+        compiled = self.kernels.choice != "numpy" and self.dtype == self.X.dtype == np.float64
+        if compiled and lists_little(len(self.P), t / total(self.weights, len(self.P)) ** 2):
             found = self._one_pass(t)
             if found is not None:
                 return found
@@ -416,23 +405,16 @@ class PrunedPairs:
         return cut, *self._added(parts)
 
 
-def n_guessed(shape: tuple[int, int]) -> int:
-    """Rows that pairs are sampled of."""
-    return min(shape[0], GUESS_ROWS, max(FEW_ROWS, GUESS_BYTES // (8 * shape[1])))
-
-
-def row_room(n_rows: int, n: int) -> float:
+def row_room(n: int) -> float:
     """Error of a count that comes from a sample of rows, which vary about as much as entries above the cut do."""
-    return 8.0 / float(np.sqrt(n_rows)) if n_rows < n else 0.0
+    return 8.0 / float(np.sqrt(GUESS_ROWS)) if n > GUESS_ROWS else 0.0
 
 
-def lists_little(shape: tuple[int, int], t: float, weights: Column, rows_bytes: float) -> bool:
-    """Whether the entries inside a guessed bracket take little memory beside the rows, which are not very few."""
-    n, n_rows = shape[0], n_guessed(shape)
-    share = t / max(total(weights, n) ** 2, 1.0)
-    n_sampled = n_rows * n_rows // 512 + 4096
-    room = 4.0 * np.sqrt(max(share, 1.0 / n_sampled) / n_sampled) / share + row_room(n_rows, n)
-    return bool(n**2 > FEW_PAIRS and LISTED_BYTES * room * t <= LISTED_SHARE * rows_bytes)
+def lists_little(n: int, share: float) -> bool:
+    """Whether the bracket guessed for a share of the entries of PP' holds few of them, unless all are few."""
+    n_sampled = min(n, GUESS_ROWS) ** 2 // 512 + 4096
+    room = 4.0 * np.sqrt(max(share, 1.0 / n_sampled) / n_sampled) + row_room(n) * share
+    return n**2 > FEW_PAIRS and room * n**2 <= MAX_DISTINCT
 
 
 def pair_block(blocks: list[FactorBlock], with_own: bool) -> PairBlock:
@@ -514,7 +496,7 @@ def passed_part(
     for rows in work.row_blocks():
         found.append(work.run(rows).stored(kernels.dtype))
         n_listed += len(found[-1].inside.values)
-        if n_listed > MAX_LISTED:
+        if n_listed > MAX_DISTINCT:
             return None
     return PassedPart(found, diagonal_tally(block.P, diagonal if with_own else 0.0, bracket))
 

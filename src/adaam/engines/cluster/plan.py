@@ -81,7 +81,7 @@ def cluster_plan(
     group = partners_at_once(d + n_clusters, n, n_blocks, task_bytes)
     pruned = [task for tasks in pair_tasks(n_blocks, group) for task in tasks]
     near = pair_tasks(n_blocks, group, growing=True)
-    one_pass = n >= MANY_ROWS and lists_little((n, n_clusters), n * n / (2.5 * n_clusters), 1.0, 8.0 * n * d)
+    one_pass = n >= MANY_ROWS and lists_little(n, 1 / (2.5 * n_clusters))
     narrow = partners_at_once(n_clusters, n, n_blocks, task_bytes // 4)
     # Of either of two cuts: one pass, what it listed and what it keeps; or a pass that counts, and one that adds up.
     cut = 3 * len(pruned) if one_pass else len(pruned) + sum(map(len, pair_tasks(n_blocks, narrow)))

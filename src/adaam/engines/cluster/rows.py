@@ -65,11 +65,6 @@ class ClusterRows:
         """Rows and columns."""
         return len(self), self.n_columns
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all rows."""
-        return len(self) * self.n_columns * self.dtype.itemsize
-
     def __len__(self) -> int:
         return sum(self.sizes)
 

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from adaam.engines.blocks import on_one_thread
 from adaam.progress import LOGGER, ChangingLine
 
 Future: TypeAlias = Any
@@ -44,7 +45,7 @@ class Workers:
     given_bytes: int | None = None  # of rows that a task may hold, where the caller has said so
 
     def call(self, name: str, work: Callable[..., Any], *given: Any) -> Future:
-        """Run `work` on a worker; futures among what is given, in lists too, stand for their values.
+        """Run `work` on a worker, on one thread; futures among what is given, in lists too, stand for their values.
 
         The name is what the dashboard shows. What is given is kept by the scheduler, so that each result can be had
         again when a worker is lost.
@@ -53,7 +54,7 @@ class Workers:
 
         key = f"adaam-{name}-0{uuid4().hex}"
         with self._clear_errors(), dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}):
-            return self.client.submit(work, *given, key=key, pure=False)
+            return self.client.submit(on_one_thread, work, *given, key=key, pure=False)
 
     def share(self, name: str, value: Any) -> Future:
         """Send a value once, for many tasks."""
