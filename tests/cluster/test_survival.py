@@ -4,7 +4,6 @@ import os
 import signal
 import threading
 import time
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -90,15 +89,6 @@ def test_a_worker_killed_during_k_means_changes_nothing(client, digits, when, ph
     assert len(seen) >= place, "the phase was reached"
     np.testing.assert_allclose(found.centers, expected.centers, atol=1e-9)
     np.testing.assert_array_equal(np.asarray(found.labels), np.asarray(expected.labels))
-
-
-@pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed")
-@pytest.mark.parametrize("phase", ["cut-gram", "cut-count", "pruned-gram"])
-def test_a_worker_killed_while_cut_and_gram_are_found_together_changes_nothing(client, digits, expected, when, phase):
-    seen = when(phase, 2, lambda: kill_one(client))
-    found = AdaAM(10, engine=DaskEngine(block_rows=300, kernels="numba")).fit(digits)
-    assert len(seen) >= 2
-    assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-9
 
 
 @pytest.mark.parametrize("phase", ["deal-blocks", "row-blocks"])

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaam.engines import ClusterError, DaskEngine, compiled
-from adaam.engines.cluster import pairs
 from adaam.engines.cluster.pairs import (
     FoundPairs,
     PairTask,
@@ -190,38 +189,6 @@ def test_too_many_values_are_counted_by_bins(chosen, rng, monkeypatch):
     assert tally.binned
     assert tally.above == counts[values > 100].sum()
     np.testing.assert_allclose(tally.counts, np.histogram(values, [*tally.values, 100.0], weights=counts)[0])
-
-
-@needs_numba
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("uniform", [True, False])
-@pytest.mark.parametrize("diagonal", [0.0, 1.0])
-def test_one_pass_gives_the_counts_and_the_sums_of_two(sizes, uniform, diagonal, rng):
-    chosen, bracket = TaskKernels("numba", 100, 64), Bracket(0.5, 1.2)
-    blocks = blocks_of(rng, sizes, uniform)
-    for with_own in (True, False) if len(sizes) > 1 else (True,):
-        part = pairs.passed_part(bracket, chosen, blocks, diagonal, with_own)
-        values, counts = dense_counts([(P, w, diagonal) for P, _, w in blocks], with_own)
-        inside = (values >= bracket.low) & (values <= bracket.high)
-        tally = pairs.listed_tally(part)
-        assert tally.above == pytest.approx(counts[values > bracket.high].sum())
-        assert tally.counts.sum() == pytest.approx(counts[inside].sum())
-        assert tally.counts @ tally.values == pytest.approx(counts[inside] @ values[inside])
-        expected, expected_sums = dense_part(0.9, blocks, with_own)
-        for here in (chosen, NUMPY):  # another worker may be asked for what is left to do
-            found = pairs.completed_part(0.9, bracket, here, task_of(blocks, with_own), part, blocks)
-            np.testing.assert_allclose(found.gram, expected, atol=1e-11)
-            for index, wanted in enumerate(expected_sums):
-                np.testing.assert_allclose(found.row_sums[index], wanted, atol=1e-12)
-
-
-@needs_numba
-def test_a_bracket_that_holds_too_much_is_given_up(rng, monkeypatch):
-    monkeypatch.setattr(pairs, "MAX_DISTINCT", 50)
-    chosen, bracket = TaskKernels("numba", 60, 64), Bracket(0.0, 100.0)
-    part = pairs.passed_part(bracket, chosen, blocks_of(rng, [60], True), 1.0, True)
-    assert part is None
-    assert pairs.listed_tally(part) is None
 
 
 @pytest.mark.parametrize("chosen", BOTH)

@@ -26,7 +26,7 @@ from adaam.engines.equal_rows import merged_weights
 from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
 from adaam.engines.neighbors.ties import measured_graph
 from adaam.engines.protocol import Clusters, ClusterSums, Graph, Half, Result, pruned_laplacian
-from adaam.engines.pruned.cut import kept_from
+from adaam.engines.pruned.cut import exact_cut, kept_from
 from adaam.linalg import eigh
 
 if TYPE_CHECKING:
@@ -257,9 +257,8 @@ class DaskEngine:
         rows = factor if X is P else self.asarray(X)
         pairs = PrunedPairs(factor, rows, weights, diagonal, self.task_kernels(len(rows)))
         if cut is None:
-            cut, gram, degrees = pairs.cut_sums(t)
-        else:
-            gram, degrees = pairs.sums(kept_from(cut, factor.dtype))
+            cut = exact_cut(pairs, t)
+        gram, degrees = pairs.sums(kept_from(cut, factor.dtype))
         links = None if half is None else self.ashalf(half)
         return cut, pruned_laplacian(self, gram, degrees, rows, links), degrees
 

@@ -5,7 +5,7 @@ A task takes the rows of one block against those of some others, and runs the lo
 """
 
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -18,24 +18,13 @@ from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.cluster.rows import HOST, ClusterRows, starts
 from adaam.engines.cluster.workers import ClusterError, Future
-from adaam.engines.columns import at, spread, total
+from adaam.engines.columns import at, spread
 from adaam.engines.compiled import MANY_ROWS, compile_once, uses_numba
 from adaam.engines.cpu import CPUEngine
 from adaam.engines.neighbors import tiles as neighbor_tiles
 from adaam.engines.neighbors.graph import HostHalf
-from adaam.engines.pruned.cut import (
-    MAX_DISTINCT,
-    Bracket,
-    Tally,
-    counted,
-    cut_inside,
-    exact_cut,
-    guess_bracket,
-    joined,
-    kept_from,
-    rounding_room,
-)
-from adaam.engines.pruned.tiles import PairBlock, PrunedSums, pruned_sums, summed_rows, tile_tallies
+from adaam.engines.pruned.cut import Bracket, Tally, counted, guess_bracket, rounding_room
+from adaam.engines.pruned.tiles import PairBlock, pruned_sums, tile_tallies
 
 FEW_PAIRS = 1 << 20  # all magnitudes of so many pairs are counted at once
 GUESS_ROWS = 1 << 17  # rows that the client samples pairs of, at most
@@ -320,10 +309,6 @@ class PrunedPairs:
         group = partners_at_once(n_numbers, len(self.P), n_blocks, task_bytes)
         return [task for tasks in pair_tasks(n_blocks, group) for task in tasks]
 
-    def sum_tasks(self) -> list[PairTask]:
-        """Tasks that take rows of X as well."""
-        return self.tasks(self.P.n_columns + self.X.n_columns, self.workers.task_bytes)
-
     def blocks(self, task: PairTask) -> list[Any]:
         """P, X and weights of the blocks of a task, its own first."""
         return [self.by_block[j] for j in task.blocks]
@@ -358,63 +343,20 @@ class PrunedPairs:
 
     def sums(self, threshold: float) -> tuple[FloatMatrix, FloatVector]:
         """X'WSWX and WSw over the off-diagonal entries of magnitude at least `threshold`."""
-        tasks = self.sum_tasks()
+        tasks = self.tasks(self.P.n_columns + self.X.n_columns, self.workers.task_bytes)
         given = (
             self.workers.call("pruned-gram", partial(pruned_part, threshold, self.kernels, task), self.blocks(task))
             for task in tasks
         )
-        return self._added(self.workers.in_turn("pruned-gram", given, len(tasks)))
-
-    def _added(self, parts: Iterable[Future]) -> tuple[FloatMatrix, FloatVector]:
-        found: PairSums = self.workers.summed("pruned-gram", parts, added_sums)
+        done = self.workers.in_turn("pruned-gram", given, len(tasks))
+        found: PairSums = self.workers.summed("pruned-gram", done, added_sums)
         row_sums = np.concatenate([found.row_sums[index] for index in range(len(self.P.sizes))])
         return found.gram + found.gram.T, row_sums * self.weights
-
-    def cut_sums(self, t: float) -> tuple[float, FloatMatrix, FloatVector]:
-        """Cut for t entries, X'WSWX and WSw: from one pass where a guess of the bracket holds, else from two."""
-        compiled = self.kernels.choice != "numpy" and self.dtype == self.X.dtype == np.float64
-        if compiled and lists_little(len(self.P), t / total(self.weights, len(self.P)) ** 2):
-            found = self._one_pass(t)
-            if found is not None:
-                return found
-        cut = exact_cut(self, t)
-        return cut, *self.sums(kept_from(cut, self.dtype))
-
-    def _one_pass(self, t: float) -> tuple[float, FloatMatrix, FloatVector] | None:
-        """Cut and sums from one pass; None where the bracket missed, or a worker has no compiled loops.
-
-        Tasks add what lies above the bracket, and list the few entries inside it: their magnitudes come to the client,
-        which reads the cut off them.
-        """
-        workers, tasks = self.workers, self.sum_tasks()
-        bracket = self.guess(t).widened()
-        work = partial(passed_part, bracket, self.kernels)
-        given = (
-            workers.call("cut-gram", work, self.blocks(task), self.diagonals[task.own], task.with_own) for task in tasks
-        )
-        passed = list(workers.in_turn("cut-gram", given, len(tasks)))
-        tallies = workers.fetch([workers.call("cut-count", listed_tally, part) for part in passed])
-        cut = None if None in tallies else cut_inside(bracket, tallies, t, self.dtype)
-        if cut is None:
-            return None
-        complete = partial(completed_part, kept_from(cut, self.dtype), bracket, self.kernels)
-        parts = (
-            workers.call("pruned-gram", partial(complete, task), part, self.blocks(task))
-            for task, part in zip(tasks, passed, strict=True)
-        )
-        return cut, *self._added(parts)
 
 
 def row_room(n: int) -> float:
     """Error of a count that comes from a sample of rows, which vary about as much as entries above the cut do."""
     return 8.0 / float(np.sqrt(GUESS_ROWS)) if n > GUESS_ROWS else 0.0
-
-
-def lists_little(n: int, share: float) -> bool:
-    """Whether the bracket guessed for a share of the entries of PP' holds few of them, unless all are few."""
-    n_sampled = min(n, GUESS_ROWS) ** 2 // 512 + 4096
-    room = 4.0 * np.sqrt(max(share, 1.0 / n_sampled) / n_sampled) + row_room(n) * share
-    return n**2 > FEW_PAIRS and room * n**2 <= MAX_DISTINCT
 
 
 def pair_block(blocks: list[FactorBlock], with_own: bool) -> PairBlock:
@@ -433,23 +375,20 @@ def pair_block(blocks: list[FactorBlock], with_own: bool) -> PairBlock:
     )
 
 
-def split_sums(found: PrunedSums, task: PairTask, blocks: list[FactorBlock]) -> PairSums:
-    """Half of the Gram matrix, and the row sums of each block."""
-    columns = task.blocks if task.with_own else task.others
-    sizes = [len(P) for P, _, _ in blocks[-len(columns) :]]
-    row_sums = dict(zip(columns, np.split(found.column_sums, np.cumsum(sizes)[:-1]), strict=True))
-    row_sums[task.own] = row_sums[task.own] + found.row_sums if task.with_own else found.row_sums
-    return PairSums(found.gram, row_sums)
-
-
 def pruned_part(threshold: float, kernels: TaskKernels, task: PairTask, blocks: list[FactorBlock]) -> PairSums:
     """Sums over the kept entries of one block with others, and with itself where asked for."""
     X, block = np.asarray(blocks[0][1]), pair_block(blocks, task.with_own)
     if kernels.compiled() and block.P.dtype == X.dtype == np.float64:
         from adaam.engines.pruned.screened import screened_sums
 
-        return split_sums(screened_sums(block, X, threshold, kernels.dtype), task, blocks)
-    return split_sums(pruned_sums(block, X, threshold, kernels.tile_rows), task, blocks)
+        found = screened_sums(block, X, threshold, kernels.dtype)
+    else:
+        found = pruned_sums(block, X, threshold, kernels.tile_rows)
+    columns = task.blocks if task.with_own else task.others
+    edges = np.cumsum([len(P) for P, _, _ in blocks[-len(columns) :]])
+    row_sums = dict(zip(columns, np.split(found.column_sums, edges[:-1]), strict=True))
+    row_sums[task.own] = row_sums[task.own] + found.row_sums if task.with_own else found.row_sums
+    return PairSums(found.gram, row_sums)
 
 
 def counted_part(
@@ -459,7 +398,9 @@ def counted_part(
     block = pair_block(blocks, with_own)
 
     def parts() -> Iterator[Tally]:
-        yield diagonal_tally(block.P, diagonal if with_own else 0.0, bracket)
+        if with_own:
+            squares = np.einsum("ij,ij->i", block.P, block.P)
+            yield Tally(0.0, squares, spread(diagonal, len(squares))).within(bracket)
         if kernels.compiled() and block.P.dtype == np.float64:
             from adaam.engines.pruned.screened import screened_tallies
 
@@ -468,66 +409,3 @@ def counted_part(
             yield from tile_tallies(block, bracket, kernels.tile_rows)
 
     return counted(parts(), bracket)
-
-
-def diagonal_tally(P: FloatMatrix, counts: Any, bracket: Bracket) -> Tally:
-    """Entries on the diagonal of PP' inside a bracket, and how many are above it."""
-    return Tally(0.0, np.einsum("ij,ij->i", P, P), spread(counts, len(P))).within(bracket)
-
-
-class PassedPart(NamedTuple):
-    """What a task of the one pass found: for each of its row blocks, and on the diagonal."""
-
-    found: list[Any]  # RowBlockPass
-    diagonal: Tally
-
-
-def passed_part(
-    bracket: Bracket, kernels: TaskKernels, blocks: list[FactorBlock], diagonal: Any, with_own: bool
-) -> PassedPart | None:
-    """Pass over the entries of one block with others; None with too many inside, or on a worker without numba."""
-    if not kernels.compiled():
-        return None
-    from adaam.engines.pruned.screened import PrunedPass
-
-    block = pair_block(blocks, with_own)
-    work = PrunedPass(block, bracket, kernels.dtype)
-    found, n_listed = [], 0
-    for rows in work.row_blocks():
-        found.append(work.run(rows).stored(kernels.dtype))
-        n_listed += len(found[-1].inside.values)
-        if n_listed > MAX_DISTINCT:
-            return None
-    return PassedPart(found, diagonal_tally(block.P, diagonal if with_own else 0.0, bracket))
-
-
-def listed_tally(part: PassedPart | None) -> Tally | None:
-    """Entries that a task listed, with their multiplicity."""
-    return None if part is None else joined([part.diagonal, *(one.tally for one in part.found)])
-
-
-def completed_part(
-    threshold: float,
-    bracket: Bracket,
-    kernels: TaskKernels,
-    task: PairTask,
-    part: PassedPart,
-    blocks: list[FactorBlock],
-) -> PairSums:
-    """Sums with the listed entries that the cut keeps; a worker without compiled loops passes over its tiles again."""
-    if not kernels.compiled():
-        return pruned_part(threshold, kernels, task, blocks)
-    from adaam.engines.pruned.screened import PrunedPass
-
-    X = np.asarray(blocks[0][1])
-    work = PrunedPass(pair_block(blocks, task.with_own), bracket, kernels.dtype)
-
-    def sums() -> Iterator[PrunedSums]:
-        for found in part.found:
-            # What came over a network cannot be written to.
-            found = found._replace(product=np.array(found.product))
-            along, down = work.complete(found, threshold)
-            gram, row_sums, column_sums = work.sums(found, X[found.rows])
-            yield PrunedSums(gram, row_sums + along, column_sums + down)
-
-    return split_sums(summed_rows(sums()), task, blocks)

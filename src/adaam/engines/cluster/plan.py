@@ -61,9 +61,8 @@ def cluster_plan(
 
     The number of features stands for that of kept components too, which is smaller.
     """
-    from adaam.engines.cluster.pairs import block_bytes, lists_little, pair_tasks, partners_at_once
+    from adaam.engines.cluster.pairs import block_bytes, pair_tasks, partners_at_once
     from adaam.engines.cluster.rows import planned_sizes
-    from adaam.engines.compiled import MANY_ROWS
 
     n, d = shape
     sizes = planned_sizes(n, 8 * d, n_threads, task_bytes, block_rows)
@@ -81,10 +80,8 @@ def cluster_plan(
     group = partners_at_once(d + n_clusters, n, n_blocks, task_bytes)
     pruned = [task for tasks in pair_tasks(n_blocks, group) for task in tasks]
     near = pair_tasks(n_blocks, group, growing=True)
-    one_pass = n >= MANY_ROWS and lists_little(n, 1 / (2.5 * n_clusters))
     narrow = partners_at_once(n_clusters, n, n_blocks, task_bytes // 4)
-    # Of either of two cuts: one pass, what it listed and what it keeps; or a pass that counts, and one that adds up.
-    cut = 3 * len(pruned) if one_pass else len(pruned) + sum(map(len, pair_tasks(n_blocks, narrow)))
+    cut = len(pruned) + sum(map(len, pair_tasks(n_blocks, narrow)))  # a pass that counts, and one that adds up
     links = n_blocks * -(-n_blocks // (1 + group))
     n_tasks = ROW_STEPS * n_blocks + 2 * cut + links + sum(map(len, near)) + n_blocks * (len(near) - 1)
     # Four passes move rows: neighbours, X'HX and two pruned ones. A worker fetches each block once a pass at most.
@@ -92,6 +89,4 @@ def cluster_plan(
     k = max(1, round(np.log2(max(n / n_clusters, 2))))
     moved = 4 * min(others * block_bytes(d, n, n_blocks), 8.0 * n * d * (n_workers - 1))
     held = n * d * (itemsize + 8.0) / n_workers + threads_each * 1.5 * task_bytes  # raw and prepared rows; tasks
-    if one_pass:
-        held += 4.0 * n * d * len(pair_tasks(n_blocks, group)) / n_workers  # products that wait for the cut
     return told(n_tasks * (1 + 1 / FOLD), moved + 24.0 * n * k * len(near) * min(n_workers, 4), held)
