@@ -20,7 +20,6 @@ from adaam.engines.cluster.pairs import (
     own_table,
     pairs_between,
     pruned_part,
-    task_kernels,
 )
 from adaam.engines.pruned import cut as cut_module
 from adaam.engines.pruned.cut import Bracket
@@ -241,15 +240,15 @@ def test_the_best_of_what_was_found_are_the_nearest(seed, n, k):
 
 def test_kernels_are_chosen_once_for_all_workers(monkeypatch):
     with pytest.raises(ValueError, match="kernels='fast'"):
-        task_kernels("fast", 10)
-    assert task_kernels("auto", 10).choice == "numpy", "few rows"
+        DaskEngine(kernels="fast").task_kernels(10)
+    assert DaskEngine(kernels="auto").task_kernels(10).choice == "numpy", "few rows"
     monkeypatch.setattr(compiled, "_installed", lambda: True)
-    assert task_kernels("auto", 5000).choice == "auto"
-    assert task_kernels("numba", 10).choice == "numba"
+    assert DaskEngine(kernels="auto").task_kernels(5000).choice == "auto"
+    assert DaskEngine(kernels="numba").task_kernels(10).choice == "numba"
     monkeypatch.setattr(compiled, "_installed", lambda: False)
-    assert task_kernels("auto", 5000).choice == "numpy"
+    assert DaskEngine(kernels="auto").task_kernels(5000).choice == "numpy"
     with pytest.raises(ImportError, match=r"pip install adaam\[fast\]"):
-        task_kernels("numba", 10)
+        DaskEngine(kernels="numba").task_kernels(10)
 
 
 def test_a_worker_without_numba_uses_numpy_or_says_what_it_lacks(monkeypatch):

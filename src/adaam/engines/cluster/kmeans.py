@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector
-from adaam.engines.cluster.rows import HOST, ByRow, ClusterRows
+from adaam.engines.cluster.rows import ByRow, ClusterRows
+from adaam.engines.cluster.workers import HOST
 from adaam.engines.columns import spread, total
 from adaam.engines.cpu import CPUEngine
 

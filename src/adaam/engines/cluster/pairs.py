@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import row_blocks
-from adaam.engines.cluster.rows import HOST, ClusterRows, starts
-from adaam.engines.cluster.workers import ClusterError, Future
+from adaam.engines.cluster.rows import ClusterRows, starts
+from adaam.engines.cluster.workers import HOST, ClusterError, Future
 from adaam.engines.columns import at, spread
 from adaam.engines.compiled import MANY_ROWS, compile_once, uses_numba
 from adaam.engines.cpu import CPUEngine
@@ -113,11 +113,6 @@ class TaskKernels:
                 f'DaskEngine(kernels="numba") needs numba on every worker, and the one on {platform.node()} has none. '
                 'Install it there with: pip install adaam[fast], or use kernels="auto", which is NumPy on such workers.'
             ) from error
-
-
-def task_kernels(choice: str, n_rows: int) -> TaskKernels:
-    """Decide, on the client, for all tasks."""
-    return TaskKernels(choice if uses_numba(choice, n_rows) else "numpy", n_rows)
 
 
 class FoundPairs(NamedTuple):
@@ -325,7 +320,9 @@ class PrunedPairs:
         rows = np.sort(np.random.default_rng(0).permutation(n)[:n_rows])
         held, own = (spread(at(column, rows), n_rows) for column in (self.weights, self.diagonal))
         part = n_rows / n
-        return guess_bracket(np.asarray(self.P[rows]), t * part**2, held, own * part, row_room(n))
+        # Sampled rows vary about as much as entries above the cut do.
+        room = 8.0 / float(np.sqrt(n_rows)) if n_rows < n else 0.0
+        return guess_bracket(np.asarray(self.P[rows]), t * part**2, held, own * part, room)
 
     def tally(self, bracket: Bracket) -> Tally:
         """Count all entries against a bracket."""
@@ -352,11 +349,6 @@ class PrunedPairs:
         found: PairSums = self.workers.summed("pruned-gram", done, added_sums)
         row_sums = np.concatenate([found.row_sums[index] for index in range(len(self.P.sizes))])
         return found.gram + found.gram.T, row_sums * self.weights
-
-
-def row_room(n: int) -> float:
-    """Error of a count that comes from a sample of rows, which vary about as much as entries above the cut do."""
-    return 8.0 / float(np.sqrt(GUESS_ROWS)) if n > GUESS_ROWS else 0.0
 
 
 def pair_block(blocks: list[FactorBlock], with_own: bool) -> PairBlock:

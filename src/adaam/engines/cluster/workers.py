@@ -18,9 +18,11 @@ from uuid import uuid4
 import numpy as np
 
 from adaam.engines.blocks import on_one_thread
+from adaam.engines.cpu import CPUEngine
 from adaam.progress import LOGGER, ChangingLine
 
 Future: TypeAlias = Any
+HOST = CPUEngine(kernels="numpy")  # what works on a block inside a task
 AT_ONCE = 2  # tasks of a pass under way for each thread: one runs, and what the next one needs is fetched
 TURNS = 3  # with those that are done and wait for a slower one before them, in whose order they are added up
 FOLD = 8  # results added up by one task
