@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from adaam.engines import ClusterError, DaskEngine, compiled
 from adaam.engines.cluster.pairs import (
     FoundPairs,
-    PairTask,
     TaskKernels,
     best_pairs,
     counted_part,
@@ -72,12 +71,9 @@ def dense_part(threshold, blocks, with_own):
 
 def part_of(threshold, chosen, blocks, with_own):
     """Half of the Gram matrix, and row sums of each block, as a task gives them."""
-    found = pruned_part(threshold, chosen, task_of(blocks, with_own), blocks)
-    return found.gram, *(found.row_sums[index] for index in sorted(found.row_sums))
-
-
-def task_of(blocks, with_own):
-    return PairTask(0, tuple(range(1, len(blocks))), with_own)
+    edges = np.cumsum([0, *(len(P) for P, _, _ in blocks)])
+    gram, sums = pruned_part(threshold, chosen, edges[-1], blocks, edges[:-1], with_own)
+    return gram, *np.split(sums, edges[1:-1])
 
 
 def blocks_of(rng, sizes, uniform, r=3, d=5, draw=None):
@@ -272,11 +268,11 @@ def test_processes_that_start_at_once_with_nothing_compiled_agree(tmp_path):
     """One compiles, the others wait for it and read what it kept."""
     pytest.importorskip("fcntl", reason="no locks between processes here")
     code = (
-        "from adaam.engines.cluster.pairs import PairTask, TaskKernels, pruned_part\n"
+        "from adaam.engines.cluster.pairs import TaskKernels, pruned_part\n"
         "import numpy as np\n"
         "P = np.random.default_rng(0).standard_normal((50, 3))\n"
         "blocks = [(P, P, 1.0), (P, P, 1.0)]\n"
-        "part = pruned_part(0.5, TaskKernels('numba', 50), PairTask(0, (1,), True), blocks).gram\n"
+        "part = pruned_part(0.5, TaskKernels('numba', 50), 100, blocks, [0, 50], True)[0]\n"
         "from adaam.engines.pruned.loops import accumulate_tile\n"
         "print(part.sum(), sum(accumulate_tile.stats.cache_misses.values()))"
     )

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from importlib.util import find_spec
 from inspect import signature
 from typing import Any, TypeAlias
@@ -226,8 +226,8 @@ def as_it_is(value: Any) -> Any:
 
 
 def added(parts: list[Any]) -> Any:
-    """Add up parts in their order."""
-    return reduce(np.add, parts)
+    """Add up parts in their order, or the parts of lists."""
+    return [added(list(part)) for part in zip(*parts, strict=True)] if isinstance(parts[0], list) else sum(parts)
 
 
 def connected(
