@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.cluster.rows import ClusterRows, starts
-from adaam.engines.cluster.workers import HOST, ClusterError, Future
+from adaam.engines.cluster.workers import HOST, ClusterError
 from adaam.engines.columns import at, spread
 from adaam.engines.compiled import MANY_ROWS, compile_once, uses_numba
 from adaam.engines.cpu import CPUEngine
