@@ -109,7 +109,7 @@ def plan(
     workers: int | None = None,
     memory: float | None = None,
 ) -> Plan:
-    """Tell what `AdaAM(n_clusters, pairs=pairs).fit` does with so many rows, without doing it.
+    """Describe what `AdaAM(n_clusters, pairs=pairs).fit` would do with so many rows, and estimate its cost.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def plan(
     pairs : {"auto", "all"} or RowBlocks, default="auto"
         As in `AdaAM`.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        As in `AdaAM`. With "auto", whether a cluster looks at all pairs depends on how many threads its workers have.
+        As in `AdaAM`. With pairs="auto", whether a cluster uses all pairs depends on the threads of its workers.
     itemsize : int, default=8
         Bytes of a number: 8 for float64, 4 for float32.
     stored : bool, default=False
@@ -133,7 +133,7 @@ def plan(
     Returns
     -------
     Plan
-        Print it, or ask it for `exact`, `n_pairs`, `memory_bytes` and `time_class`.
+        The plan; print it, or use its `exact`, `n_pairs`, `memory_bytes` and `time_class`.
 
     Examples
     --------
