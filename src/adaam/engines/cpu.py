@@ -1,7 +1,8 @@
 """The CPU engine: row blocks on all cores, exact, nothing n x n."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from adaam.engines.compiled import MANY_ROWS, uses_numba
 from adaam.engines.equal_rows import distinct
 from adaam.engines.neighbors import tiles as neighbor_tiles
 from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
-from adaam.engines.neighbors.ties import neighborhoods, tie_tolerance
+from adaam.engines.neighbors.ties import measured_graph
 from adaam.engines.protocol import Clusters, ClusterSums, Half, Result, pruned_laplacian
 from adaam.engines.pruned import tiles as pruned_tiles
 from adaam.engines.pruned.cut import (
@@ -212,16 +213,8 @@ class CPUEngine:
 
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> NeighborGraph:
         """Return the graph of nearest others, rows tied at the last place sharing it."""
-        rms_length = float(np.sqrt((self.row_norms(X) ** 2).mean()))
-
-        def search(width: int, rows: IntVector | None) -> tuple[IntMatrix, FloatMatrix]:
-            return self.neighbors(X, width, rows)
-
-        n = X.shape[0]
-        found = neighborhoods(search, spread(weights, n), n, n_neighbors, tie_tolerance(rms_length, X.dtype))
-        starts, indices, distances, shares, copies = found
-        shares = spread(shares, len(indices))
-        return NeighborGraph(starts, indices, distances, shares, copies, measured=True, kernels=self.kernels)
+        found = measured_graph(partial(self.neighbors, X), self.row_norms(X), weights, n_neighbors, X.dtype)
+        return replace(found, kernels=self.kernels)
 
     def asgraph(self, graph: NeighborGraph) -> NeighborGraph:
         """Return the graph itself."""
