@@ -138,8 +138,10 @@ def _pooled(views: Sequence[tuple[str, View]]) -> tuple[_Counted, str]:
         i
         for i, (_, counted, _) in enumerate(found)
         if i == top
-        or (counted.number != first and min(counted.numbers) <= first <= max(counted.numbers))
-        and not modularity_gain(rows[top], rows[i]).exceeds(N_ERRORS)
+        or (
+            (counted.number != first and min(counted.numbers) <= first <= max(counted.numbers))
+            and not modularity_gain(rows[top], rows[i]).exceeds(N_ERRORS)
+        )
     ]
     numbers = np.concatenate([found[i][1].numbers for i in equal])
     estimates = numbers[:: len(SETTINGS)]
