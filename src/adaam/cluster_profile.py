@@ -11,8 +11,6 @@ from scipy.stats import rankdata
 from adaam._typing import FloatMatrix, FloatVector, IntVector
 
 BLOCK_BYTES = 1 << 26  # of centred rows at a time
-# Cohen's words for effect sizes; what is smaller than the first is not worth a name.
-MEDIUM_EFFECT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +138,19 @@ def cluster_profiles(
     )
 
 
+def incomplete_profiles(X: FloatMatrix, labels: Any, n_clusters: int, names: Sequence[str]) -> ClusterProfiles:
+    """Compare each cluster with all other rows, feature by feature, over the rows that have a value (not NaN)."""
+    labels = np.asarray(labels)
+    present = ~np.isnan(X)
+    found = [cluster_profiles(X[has, j][:, None], labels[has], n_clusters) for j, has in enumerate(present.T)]
+    means, rest_means, effects = (
+        np.hstack([np.empty((n_clusters, 0)), *(getattr(each, name) for each in found)])
+        for name in ("means", "rest_means", "effects")
+    )
+    sizes = np.bincount(labels[labels >= 0], minlength=n_clusters)
+    return ClusterProfiles(tuple(map(str, names)), sizes, means, rest_means, effects)
+
+
 def superiority(values: FloatVector, members: Any) -> float:
     """Chance that a row of a cluster has a larger value than a row outside, ties counted half: the area under ROC."""
     members = np.asarray(members, dtype=bool)
@@ -148,12 +159,6 @@ def superiority(values: FloatVector, members: Any) -> float:
         return 0.5
     ranks = rankdata(values)[members].sum()
     return float((ranks - inside * (inside + 1) / 2) / (inside * outside))
-
-
-def in_words(effects: Sequence[FeatureEffect], n: int = 2) -> str:
-    """Describe a cluster by its largest effects, as in "high flavanoids, low hue"; empty where none is medium."""
-    told = [each for each in effects if abs(each.effect) >= MEDIUM_EFFECT][:n]
-    return ", ".join(f"{'high' if each.effect > 0 else 'low'} {each.name}" for each in told)
 
 
 def _ratio(difference: FloatMatrix, pooled: FloatMatrix, rounding: FloatVector) -> FloatMatrix:

@@ -33,7 +33,7 @@ from adaam.planning import plan
 from adaam.rows import WRITERS, ArrayRows, RowSource, checked_blocks, read_all, write_csv, writer_for
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 from adaam.storage import load, save
-from adaam.tables import CellError, TableError
+from adaam.tables import CellError, TableError, missing_cells
 
 MAPPED = (*WRITERS, ".npz")  # kinds of files for mapped rows
 Outputs = dict[str, Callable[[], object]]  # what writes each
@@ -95,7 +95,7 @@ def cluster(arguments: Namespace) -> None:
     if arguments.plot:
         outputs[arguments.plot] = lambda: draw(rows, model, labels, arguments.plot)
     if arguments.report:
-        outputs[arguments.report] = lambda: report(rows, model, arguments.rows).save(arguments.report)
+        outputs[arguments.report] = lambda: report(rows, model, arguments, classes).save(arguments.report)
     write_all(outputs)
 
 
@@ -124,18 +124,26 @@ def draw(rows: Rows, model: AdaAMClustering, labels: Any, target: str) -> None:
     draw_clusters(X, Z, labels, model.cluster_centers_, rows.image_shape, target)
 
 
-def report(rows: Rows, model: AdaAMClustering, title: str) -> ClusterReport:
-    """Make the page about the clusters, with the columns of the table that are words, to colour and list by."""
-    words: dict[str, Any] = {}
-    if rows.frame is not None:
-        frame = rows.frame if rows.kept is None or rows.frame.n_rows == rows.n_rows else rows.frame.take(rows.kept)
-        words = {
-            name: np.array(["" if cell is None else str(cell) for cell in cells])
-            for name, cells in zip(frame.names, frame.columns, strict=True)
-            if cells.dtype == object and name not in (rows.id_name, *(rows.names or ()))
-        }
+def report(rows: Rows, model: AdaAMClustering, arguments: Namespace, classes: Any) -> ClusterReport:
+    """Make the page about the clusters, with the columns of the table as a person reads them."""
+    table, texts, known = None, None, {}
+    if rows.frame is not None and rows.encoder is not None:
+        table = {name: cells for name, cells in rows.encoder.own_units(rows.frame).items() if name != rows.id_name}
+        words = [column.name for column in rows.encoder.columns_ if column.terms]
+        texts = ["" if cell is None else str(cell) for cell in table.pop(words[0])] if words else None
+    if classes is not None:
+        name = arguments.truth if rows.frame is not None and arguments.truth in rows.frame.names else "known class"
+        missing = missing_cells(np.asarray(classes))
+        known = {name: [None if gone else str(each) for each, gone in zip(classes, missing, strict=True)]}
     return model.report(
-        rows.X, names=rows.names, ids=rows.ids, images=rows.image_shape, columns=words, title=Path(title).name
+        rows.X,
+        names=rows.names,
+        ids=rows.ids,
+        images=rows.image_shape,
+        texts=texts,
+        table=table,
+        columns=known,
+        title=Path(arguments.rows).name,
     )
 
 

@@ -9,13 +9,16 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_is_fitted
 
 from adaam._typing import FloatVector, IntVector
-from adaam.cluster_profile import ClusterProfiles, cluster_profiles
-from adaam.cluster_report.cards import Clustering, cluster_cards, dense_column, weakest_rows
+from adaam.cluster_profile import ClusterProfiles, cluster_profiles, incomplete_profiles
+from adaam.cluster_report.cards import Clustering, Told, cluster_cards, dense_column, weakest_rows
 from adaam.cluster_report.data import Choice, CountCurve, ReportColumn, ReportData, ReportLayer
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
 from adaam.cluster_report.pictures import image_bytes, images_that_fit
 from adaam.cluster_words import WordEffect, cluster_categories, cluster_words
+from adaam.rows import ArrayRows
 from adaam.selection import ClusterCount, Selection, Trial
+
+Categories = list[tuple[str, WordEffect]]  # with the names of their columns
 
 MAX_SHOWN = 6000  # points that stay smooth as SVG
 MAX_COLUMNS = 12
@@ -33,6 +36,7 @@ def report_data(
     images: Any = None,
     texts: Sequence[str] | None = None,
     ids: Sequence[Any] | None = None,
+    table: Any = None,
     columns: Mapping[str, Any] | None = None,
     title: str = "Clusters",
 ) -> ReportData:
@@ -52,9 +56,12 @@ def report_data(
         A text for each row.
     ids : sequence, default=None
         What rows are called; None means their numbers.
+    table : DataFrame or mapping of str to array-like of shape (n_samples,), default=None
+        The table that X was made from, such as `TableEncoder.own_units` returns it: its columns are shown in place of
+        the features of X, in their own units.
     columns : mapping of str to array-like of shape (n_samples,), default=None
-        Further columns to colour by and to list, of numbers or words. The features that tell clusters apart best follow
-        them, up to twelve in all.
+        Further columns to colour by and to list, of numbers or words, that took no part. The columns of the table, or
+        the features, that tell clusters apart best follow them, up to twelve in all.
     title : str, default="Clusters"
         What the page is about, such as the name of the file.
 
@@ -67,27 +74,36 @@ def report_data(
     check_is_fitted(model)
     known = _clustering(model)
     names = _checked_names(model, X, names)
-    n = len(known.labels)
-    _check_lengths(n, [("X", X), ("texts", texts), ("ids", ids), *(columns or {}).items()])
-    given = list(columns or {})
+    n, given = len(known.labels), dict(columns or {})
+    own = {} if table is None else {str(name): table[name] for name in table}
+    _check_lengths(n, [("X", X), ("texts", texts), ("ids", ids), *given.items(), *own.items()])
     rng = np.random.default_rng(0)
     fit = images_that_fit(images, n, np.shape(X)[1])
     shown = _shown(known, min(MAX_SHOWN, fit), rng)
-    Z = np.asarray(model.transform(_rows_of(X, shown)))
+    Z = np.asarray(model.transform(_rows_like_fitted(model, X, shown)))
     plane = discriminant_plane(Z, known.labels[shown])
     pictures = None if images is None else image_bytes(images, X, shown)
-    # Names make features worth telling; pixels and coordinates of an embedding are not.
-    told = names is not None or (images is None and texts is None)
-    values = csr_array(X) if issparse(X) else np.asarray(X)
-    profiles = cluster_profiles(values, known.labels, known.n_clusters, names) if told else None
+    further = {str(name): _values(values) for name, values in given.items()}
+    read = {name: _values(values) for name, values in own.items() if name not in further}
+    if table is not None:
+        values, profiles = _own_profiles(read, known)
+    else:
+        # Pixels are told by pictures, and coordinates of an embedding by texts; other features by their names.
+        told = images is None and (texts is None or names is not None)
+        values = csr_array(X) if issparse(X) else np.asarray(X)
+        profiles = cluster_profiles(values, known.labels, known.n_clusters, names) if told else None
     words = None if texts is None else cluster_words(list(texts), known.labels, known.n_clusters, N_WORDS)
+    categories = _categories(further | read, known)
     layers = tuple(_layer(each, known) for each in getattr(model, "cluster_layers_", ()))
-    further = {name: _values((columns or {})[name]) for name in given[:MAX_COLUMNS]}
-    categories = _categories(further, known)
-    cards = cluster_cards(
-        known, shown, Z, profiles, values, words, categories, pictures, _firmness(layers, known.labels)
-    )
-    features = [] if profiles is None else _telling(profiles, MAX_COLUMNS - len(given))
+    told_rows = Told(profiles, values, words, [tuple(each[:N_CATEGORIES]) for each in categories])
+    cards = cluster_cards(known, shown, Z, told_rows, pictures, _firmness(layers, known.labels))
+    listed = [ReportColumn(name, tuple(found[row] for row in shown)) for name, found in list(further.items())]
+    room = max(MAX_COLUMNS - len(listed), 0)
+    if table is not None:
+        kept = _telling_columns(read, profiles, categories, room)
+        listed += [ReportColumn(name, tuple(read[name][row] for row in shown)) for name in kept]
+    elif profiles is not None:
+        listed += [_feature(profiles.names[j], values, j, shown) for j in _telling(profiles, room)]
     return ReportData(
         title=str(title),
         n_features=int(np.shape(X)[1]),
@@ -100,10 +116,7 @@ def report_data(
         cards=cards,
         choice=_choice(model.selection_),
         ids=None if ids is None else tuple(str(each) for each in ids),
-        columns=(
-            *(ReportColumn(str(name), tuple(found[row] for row in shown)) for name, found in further.items()),
-            *(_feature(profiles.names[j], values, j, shown) for j in features if profiles is not None),
-        ),
+        columns=tuple(listed[:MAX_COLUMNS]),
         texts=None if texts is None else tuple(str(texts[row]) for row in shown),
         images=pictures,
         layers=layers,
@@ -162,8 +175,41 @@ def _outliers(known: Clustering) -> tuple[int, ...]:
     return tuple(int(row) for row in order if known.outlier_scores[row] > 0)
 
 
-def _rows_of(X: Any, rows: IntVector) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else csr_array(X)[rows] if issparse(X) else np.asarray(X)[rows]
+def _rows_like_fitted(model: Any, X: Any, rows: IntVector) -> Any:
+    """Some rows, with column names where the model was fitted with them: they were checked to be the same rows."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    part = csr_array(X)[rows] if issparse(X) else np.asarray(X)[rows]
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or issparse(part):
+        return part
+    return ArrayRows(part, "X", [str(name) for name in names])
+
+
+def _own_profiles(columns: Mapping[str, list[float | str | None]], known: Clustering) -> tuple[Any, ClusterProfiles]:
+    """Numbers of a table in their own units, NaN where missing, and what they tell of clusters."""
+    numeric = [name for name, values in columns.items() if _is_numeric(values)]
+    values = np.array([[np.nan if v is None else v for v in columns[name]] for name in numeric], dtype=np.float64).T
+    values = values.reshape(len(known.labels), len(numeric))
+    return values, incomplete_profiles(values, known.labels, known.n_clusters, numeric)
+
+
+def _is_numeric(values: Sequence[float | str | None]) -> bool:
+    present = [value for value in values if value is not None]
+    return bool(present) and not any(isinstance(value, str) for value in present)
+
+
+def _telling_columns(
+    columns: Mapping[str, Any], profiles: ClusterProfiles | None, categories: Sequence[Categories], n: int
+) -> list[str]:
+    """Columns of a table of largest effect anywhere, in their own order; those of neither kind come last."""
+    strength = dict.fromkeys(columns, 0.0)
+    if profiles is not None:
+        strength |= dict(zip(profiles.names, np.abs(profiles.effects).max(axis=0, initial=0.0), strict=True))
+    for name, each in (pair for told in categories for pair in told):
+        strength[name] = max(strength.get(name, 0.0), each.effect)
+    kept = set(sorted(columns, key=lambda name: -strength[name])[:n])
+    return [name for name in columns if name in kept]
 
 
 def _telling(profiles: ClusterProfiles, n: int) -> list[int]:
@@ -191,18 +237,16 @@ def _values(values: Any) -> list[float | str | None]:
     ]
 
 
-def _categories(
-    columns: Mapping[str, list[float | str | None]], known: Clustering
-) -> list[tuple[tuple[str, WordEffect], ...]]:
+def _categories(columns: Mapping[str, list[float | str | None]], known: Clustering) -> list[Categories]:
     """The most telling categories of each cluster, with their columns; columns of ids and texts have none."""
-    found: list[list[tuple[str, WordEffect]]] = [[] for _ in range(known.n_clusters)]
+    found: list[Categories] = [[] for _ in range(known.n_clusters)]
     for name, values in columns.items():
         kinds = set(values)
         if all(not isinstance(kind, str) for kind in kinds) or len(kinds) > MAX_CATEGORIES:
             continue
         for cluster, told in enumerate(cluster_categories(values, known.labels, known.n_clusters)):
             found[cluster] += [(str(name), each) for each in told]
-    return [tuple(sorted(each, key=lambda pair: -pair[1].weight)[:N_CATEGORIES]) for each in found]
+    return [sorted(each, key=lambda pair: -pair[1].weight) for each in found]
 
 
 def _layer(layer: Any, known: Clustering) -> ReportLayer:

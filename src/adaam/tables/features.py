@@ -101,6 +101,28 @@ def numbers_of(X: Any, names: Iterable[str]) -> FloatMatrix:
     return numbers
 
 
+def own_values(column: Column, cells: Cells, na_values: tuple[str, ...]) -> Any:
+    """Return the cells of a column as a person reads them: numbers in their own units, all else as text.
+
+    What is missing is NaN among numbers and None among texts.
+    """
+    absent = missing_cells(cells, na_values)
+    if column.kind in ("number", "mixed"):
+        values, bad = parsed_numbers(cells, column.signs, absent)
+        values[bad] = np.nan
+        return values
+    texts = np.full(len(cells), None, dtype=object)
+    if cells.dtype.kind == "M":
+        present = cells[~absent].astype("datetime64[s]")
+        is_day = bool((present == present.astype("datetime64[D]")).all())
+        texts[~absent] = np.datetime_as_string(present, unit="D" if is_day else "s")
+    elif cells.dtype.kind == "b":
+        texts[:] = np.where(cells, "yes", "no")
+    else:
+        texts[~absent] = category_texts(cells[~absent])
+    return texts
+
+
 def _indicators(column: Column, cells: Cells, absent: npt.NDArray[np.bool_]) -> FloatMatrix:
     """Return 1 in the column of each row's category; an unknown one is the rest, where there is one, or nothing."""
     places = {name: j for j, name in enumerate(column.categories)}
