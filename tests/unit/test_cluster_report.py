@@ -281,7 +281,7 @@ def test_the_page_is_a_pure_function_and_holds_every_label():
 
 
 def test_of_very_many_rows_the_page_holds_those_shown(monkeypatch):
-    monkeypatch.setattr("adaam.cluster_report.document.MAX_LABELLED", 40)
+    monkeypatch.setattr("adaam.cluster_report.payload.MAX_LABELLED", 40)
     report = synthetic_report(50, 3, n_shown=30)
     found = embedded(document.page(report, "charting"))
     assert found["holds_all"] is False

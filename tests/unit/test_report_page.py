@@ -14,12 +14,12 @@ from adaam.bench.datasets import Data
 from adaam.bench.exhibit import make_exhibit
 from adaam.palette import N_COLORS
 from adaam.report.charts import all_charts
-from adaam.report.page import document
-from adaam.report.page.document import page, write_page
-from adaam.report.page.exhibits import confusions, payload, queries, same_class
-from adaam.report.page.overview import overview
-from adaam.report.page.provenance import UNKNOWN, cases_table, sessions
-from adaam.report.page.tables import html_table
+from adaam.report.reproduction import page as document
+from adaam.report.reproduction.page import page, write_page
+from adaam.report.reproduction.exhibits import confusions, payload, queries, same_class
+from adaam.report.reproduction.overview import overview
+from adaam.report.reproduction.provenance import UNKNOWN, cases_table, sessions
+from adaam.report.reproduction.tables import html_table
 from adaam.report.summary import method_colors
 from adaam.report.tables import Cell, Table, all_tables
 from adaam.webpage import columns_of, data_url, diverging_palette, png, policy, script_json, sheet, signed_bytes
@@ -345,7 +345,7 @@ def test_the_page_is_written_whole_with_the_library_once(tmp_path, exhibit):
 def test_every_asset_is_used():
     from importlib.resources import files
 
-    there = {path.name for path in (files("adaam.report.page") / "assets").iterdir()}
+    there = {path.name for path in (files("adaam.report.reproduction") / "assets").iterdir()}
     assert there == {"page.html", "page.css", *document.SCRIPTS}
 
 

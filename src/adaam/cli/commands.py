@@ -33,7 +33,7 @@ from adaam.planning import plan
 from adaam.rows import WRITERS, ArrayRows, RowSource, checked_blocks, read_all, write_csv, writer_for
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 from adaam.storage import load, save
-from adaam.tables import CellError, TableError, missing_cells
+from adaam.tables import CellError, TableError, counted, missing_cells
 
 MAPPED = (*WRITERS, ".npz")  # kinds of files for mapped rows
 Outputs = dict[str, Callable[[], object]]  # what writes each
@@ -61,7 +61,8 @@ def inspect(arguments: Namespace) -> None:
         print(f"Clustering would stop. {arguments.rows}: {error}")
     else:
         n_used = sum(column.is_taken for column in columns)
-        print(f"{n_used} of {len(columns)} columns are used, as {width} features of {frame.n_rows} rows.")
+        size = f"{counted(width, 'feature')} of {counted(frame.n_rows, 'row')}"
+        print(f"{n_used} of {counted(len(columns), 'column')} {'is' if n_used == 1 else 'are'} used, as {size}.")
 
 
 def cluster(arguments: Namespace) -> None:
@@ -73,6 +74,8 @@ def cluster(arguments: Namespace) -> None:
     check_formats(output, arguments.plot)
     model = clusterer(arguments)
     rows = in_memory(read_rows(arguments.rows, arguments), arguments.rows)
+    if rows.n_rows is not None and rows.n_rows < 2:
+        raise TableError(f"{arguments.rows}: holds {counted(rows.n_rows, 'row')}; clustering needs at least 2.")
     if (arguments.plot or arguments.report) and isinstance(rows.X, RowSource):
         drawn = "--plot" if arguments.plot else "--report"
         raise TableError(f"{arguments.rows}: is too large to draw. Leave {drawn} out, or draw a part of the rows.")

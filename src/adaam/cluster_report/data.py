@@ -10,6 +10,8 @@ from adaam.cluster_report.pictures import Pictures
 from adaam.cluster_words import WordEffect
 
 Node = tuple[int, int]  # layer and cluster in it
+# Up to so many rows the page holds label, strength and outlier score of each, for the download.
+MAX_LABELLED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,11 @@ class ReportData:
     def is_sampled(self) -> bool:
         """Whether some rows are not shown in detail."""
         return len(self.shown) < self.n_rows
+
+    @property
+    def holds_all_labels(self) -> bool:
+        """Whether the page holds the labels of all rows, also of those not shown."""
+        return self.n_rows <= MAX_LABELLED
 
     def place(self, row: int) -> int:
         """Return where a row stands among those shown."""

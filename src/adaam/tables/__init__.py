@@ -4,7 +4,7 @@ from adaam.tables.columns import Column
 from adaam.tables.delimited import TextForm, read_delimited
 from adaam.tables.encoder import TableEncoder
 from adaam.tables.features import numbers_of
-from adaam.tables.frame import CellError, Frame, TableError, frame_of, missing_cells
+from adaam.tables.frame import CellError, Frame, TableError, counted, frame_of, missing_cells
 from adaam.tables.reading import ENDINGS, read_frame
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "TableEncoder",
     "TableError",
     "TextForm",
+    "counted",
     "frame_of",
     "missing_cells",
     "numbers_of",

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from adaam._checks import check_whole, check_word
 from adaam.tables.columns import KINDS, Column, content_of
-from adaam.tables.features import features, own_values
+from adaam.tables.features import absent_column, features, own_values
 from adaam.tables.frame import CellError, Frame, TableError, frame_of, missing_cells
 from adaam.tables.number_text import NumberSigns, parsed_numbers, table_signs
 from adaam.tables.treatment import Wish, treated
@@ -197,9 +197,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         taken = [column for column in self.columns_ if column.is_taken]
         absent = [column.name for column in taken if column.name not in frame.names]
         if absent:
-            raise TableError(
-                f"column {absent[0]!r} is missing: the model was fitted on {', '.join(c.name for c in taken[:12])}."
-            )
+            raise TableError(absent_column(absent[0], [column.name for column in taken], frame.names))
         blocks = [features(column, frame.column(column.name), self._na_values(), self.missing) for column in taken]
         if any(isinstance(block, csr_array) for block in blocks):
             return csr_array(hstack(blocks, format="csr"))

@@ -37,6 +37,7 @@ def treated(name: str, cells: Cells, found: Content, signs: NumberSigns, wish: W
         signs.decimal,
         signs.thousands,
         form=found.form,
+        unit=signs.unit,
     )
     kind = wish.kind or _kind_to_take(found, wish)
     if found.kind == "mixed" and kind in (None, "number"):
@@ -130,7 +131,8 @@ def _date(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
     if bad:
         shown = str(cells[bad[0]])[:40]
         raise TableError(
-            f"should be dates, but row {bad[0] + 1} holds {shown!r}, which cannot be read like the others."
+            f"should be dates, but row {bad[0] + 1} holds {shown!r}, which cannot be read like the others "
+            f"({column.form or 'ISO'}). Write all dates in one form, such as 2024-05-31, or leave the column out."
         )
     form = "" if column.form in ("ISO", "") else f", read as {column.form}"
     told = _filled(column, values, found, f"dates as days since 1970{form}")
