@@ -26,6 +26,7 @@ class Awkward:
     fails: bool = False
     header: str | None = None  # first line of the output
     stdin: bool = field(default=False)
+    chooses: bool = False  # the metric, rather than take one
 
 
 def numbers(seed=0, columns=4, scale=1.0):
@@ -401,7 +402,12 @@ def more_tables(X: Any, cells: list[list[str]]) -> list[Awkward]:
     weighed = [[f"{row[0]} kg", f"{row[1]}cm", *row[2:]] for row in cells]
     add("units.csv", text(weighed, list("abcd")), told=("a: used (number, in kg)", "b: used (number, in cm)"))
     two_units = [[f"{row[0]} {'kg' if i % 2 else 'g'}", *row[1:]] for i, row in enumerate(cells)]
-    add("two_units.csv", text(two_units, list("abcd")), told=("a: left out", "b: used (number)"))
+    add(
+        "two_units.csv",
+        text(two_units, list("abcd")),
+        fails=True,
+        told=("column 'a' holds numbers in g and kg, as in row 1 (line 2): '37.30 g'", "--drop a"),
+    )
     add(
         "units_row.csv",
         text([["m", "kg", "s", "V"], *cells], list("abcd")),
@@ -431,14 +437,22 @@ def more_tables(X: Any, cells: list[list[str]]) -> list[Awkward]:
         "nested.jsonl",
         lines,
         told=("user.city: encoded (2 categories", "m.a: used (number)"),
+        finds_groups=False,
         header="user.id,cluster",
     )
-    add("list.json", json.dumps(nested).encode(), told=("m.b: used (number)",), header="user.id,cluster")
+    add(
+        "list.json",
+        json.dumps(nested).encode(),
+        "--columns",
+        "m.a,m.b",
+        told=("m.b: used (number)",),
+        header="user.id,cluster",
+    )
     add("vectors.parquet", parquet({"emb": X.tolist()}), told=("60 rows, 4 columns", "emb[0]: used (number)"))
     spans = [timedelta(hours=float(value)) for value in X[:, 0]]
     kinds = {"a": X[:, 1], "took": spans, "when": [datetime(2024, 1, 1) + timedelta(days=i) for i in range(N)]}
     add("spans.parquet", parquet(kinds), told=("took: used (number)", "when: left out (dates"))
-    add("wide.csv", text(rounded(numbers(columns=500)), [f"g{j}" for j in range(500)]), told=("500 columns of kind",))
+    add("wide.csv", text(rounded(numbers(columns=45)), [f"g{j}" for j in range(45)]), told=("45 columns of kind",), chooses=True)
     yes = [["yes" if GROUP[i] else "no", "Y" if GROUP[i] == 1 else "N", *row[:2]] for i, row in enumerate(cells)]
     add("yes_no.csv", text(yes, list("abcd")), told=("a: encoded (boolean, yes as 1", "b: encoded (boolean, Y as 1"))
     said = ("the cat sat on the mat", "stocks fell in trading", "a goal in the last minute")

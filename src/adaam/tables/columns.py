@@ -11,7 +11,7 @@ import numpy.typing as npt
 from adaam._typing import FloatVector
 from adaam.tables.dates import date_form, looks_like_dates
 from adaam.tables.frame import Cells, missing_cells
-from adaam.tables.number_text import NumberSigns, parsed_numbers
+from adaam.tables.number_text import MEASURES, NumberSigns, parsed_numbers
 
 KINDS = ("number", "category", "boolean", "date", "text", "id")  # that a user can name
 MOST_MISSING = 0.5  # share of missing values above which filling them in would make up most of a column
@@ -206,6 +206,8 @@ def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: l
     share = 1 - len(bad) / n
     if sum({".", ","} < set(text) <= set("0123456789.,+-") for text in present) >= 0.5 * n:
         return None  # numbers whose signs do not add up
+    if all(MEASURES.search(text) for text in counts):
+        return None  # numbers in several units
     codes = n_distinct <= min(12, most) and all(counts[text] >= max(3, 0.02 * n) for text in few)
     if not codes and (share >= MOSTLY_NUMBERS or (share >= 0.5 and (len(few) <= 3 or all(map(_is_near_number, few))))):
         return None

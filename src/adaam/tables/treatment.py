@@ -10,7 +10,7 @@ from sklearn.impute import SimpleImputer
 from adaam.tables.columns import MOST_MISSING, Column, Content
 from adaam.tables.dates import days
 from adaam.tables.frame import Cells, TableError
-from adaam.tables.number_text import NumberSigns
+from adaam.tables.number_text import MEASURES, NumberSigns
 
 MISSING_CATEGORY = "(missing)"
 OTHER_CATEGORY = "(other)"
@@ -101,6 +101,12 @@ def _first_bad(name: str, cells: Cells, found: Content) -> str:
     cell = str(cells[row])
     more = f" ({len(found.bad) - 1} more rows hold no number either)" if len(found.bad) > 1 else ""
     shown = f"'{name}'" if " " in name else name
+    units = sorted({match["unit"] for each in found.bad[:1000] if (match := MEASURES.search(str(cells[each]).strip()))})
+    if len(units) > 1:
+        return (
+            f"column {name!r} holds numbers in {' and '.join(units[:3])}, as in row {row + 1}: {cell[:40]!r}; write them "
+            f"in one unit, or leave the column out with --drop {shown}"
+        )
     above = ", or skip lines above the table with --skip N" if row < 5 else ""
     return (
         f"column {name!r} is numeric, but row {row + 1} holds {cell[:40]!r}{more}; correct the cell, treat it as "
