@@ -14,7 +14,8 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 from sklearn.datasets import make_blobs
 
-from adaam.cluster_report import ClusterReport, ReportData, document, report_data
+from adaam.cluster_report import ClusterReport, ReportData, report_data
+from adaam.cluster_report import page as document
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
 from adaam.cluster_report.pictures import cluster_pictures, image_bytes, images_that_fit
 from adaam.palette import cluster_color
@@ -281,7 +282,7 @@ def test_the_page_is_a_pure_function_and_holds_every_label():
 
 
 def test_of_very_many_rows_the_page_holds_those_shown(monkeypatch):
-    monkeypatch.setattr("adaam.cluster_report.payload.MAX_LABELLED", 40)
+    monkeypatch.setattr("adaam.cluster_report.data.MAX_LABELLED", 40)
     report = synthetic_report(50, 3, n_shown=30)
     found = embedded(document.page(report, "charting"))
     assert found["holds_all"] is False
@@ -302,7 +303,7 @@ def test_every_asset_is_used():
     from importlib.resources import files
 
     there = {path.name for path in (files("adaam.cluster_report") / "assets").iterdir()}
-    assert there == {"report.html", "report.css", *document.SCRIPTS}
+    assert there == {"body.html", "page.css", *document.KIND.scripts}
 
 
 def test_a_report_is_saved_whole_and_short_in_notebooks(tmp_path):

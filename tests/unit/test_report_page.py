@@ -346,7 +346,7 @@ def test_every_asset_is_used():
     from importlib.resources import files
 
     there = {path.name for path in (files("adaam.report.reproduction") / "assets").iterdir()}
-    assert there == {"page.html", "page.css", *document.SCRIPTS}
+    assert there == {"body.html", "page.css", *document.KIND.scripts}
 
 
 def test_an_address_holds_all_of_a_picture():

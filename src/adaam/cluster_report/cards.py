@@ -16,6 +16,7 @@ N_EFFECTS = 6
 SMALL_EFFECT, MEDIUM_EFFECT = 0.2, 0.5  # by Cohen's convention; what is smaller is not told, or not in the summary
 N_SUMMARY = {"words": 4, "effects": 2}
 N_NEIGHBORS = 3
+FIRM = 0.995  # strength from which on a row is no borderline case
 N_EXAMPLES = {"pictures": 6, "lines": 4}
 
 
@@ -38,6 +39,7 @@ class Told:
     values: Any  # matrix of all rows, in the units that people read
     words: list[list[WordEffect]] | None  # of each cluster
     categories: list[tuple[tuple[str, WordEffect], ...]]  # of each cluster, with the names of their columns
+    aside: frozenset[str] = frozenset()  # columns that took no part, and so do not sum a cluster up
 
 
 def cluster_cards(
@@ -91,7 +93,7 @@ def _summary(told: Told, cluster: int) -> str:
         return ", ".join(each.word for each in told.words[cluster][: N_SUMMARY["words"]])
     effects: list[FeatureEffect] = [] if told.profiles is None else told.profiles.top(cluster)
     parts = [(abs(each.effect), f"{'high' if each.effect > 0 else 'low'} {each.name}") for each in effects]
-    parts += [(each.effect, f"{name}: {each.word}") for name, each in told.categories[cluster]]
+    parts += [(each.effect, f"{name}: {each.word}") for name, each in told.categories[cluster] if name not in told.aside]
     largest = sorted((part for part in parts if part[0] >= MEDIUM_EFFECT), key=lambda part: -part[0])
     return ", ".join(words for _, words in largest[: N_SUMMARY["effects"]])
 
@@ -127,7 +129,7 @@ def _exemplars(
 def _borderline(known: Clustering, weakest: IntVector, exemplars: tuple[int, ...], n: int) -> tuple[Borderline, ...]:
     found = []
     for row in weakest:
-        if int(row) in exemplars or known.strengths[row] >= 1.0:
+        if int(row) in exemplars or known.strengths[row] >= FIRM:
             continue
         others = known.memberships[[row]].toarray().ravel()
         others[known.labels[row]] = 0.0

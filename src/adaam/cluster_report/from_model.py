@@ -95,7 +95,7 @@ def report_data(
     words = None if texts is None else cluster_words(list(texts), known.labels, known.n_clusters, N_WORDS)
     categories = _categories(further | read, known)
     layers = tuple(_layer(each, known) for each in getattr(model, "cluster_layers_", ()))
-    told_rows = Told(profiles, values, words, [tuple(each[:N_CATEGORIES]) for each in categories])
+    told_rows = Told(profiles, values, words, [tuple(each[:N_CATEGORIES]) for each in categories], frozenset(further))
     cards = cluster_cards(known, shown, Z, told_rows, pictures, _firmness(layers, known.labels))
     listed = [ReportColumn(name, tuple(found[row] for row in shown)) for name, found in list(further.items())]
     room = max(MAX_COLUMNS - len(listed), 0)
@@ -252,25 +252,32 @@ def _categories(columns: Mapping[str, list[float | str | None]], known: Clusteri
 def _layer(layer: Any, known: Clustering) -> ReportLayer:
     labels, n = np.asarray(layer.labels), int(layer.n_clusters)
     firmness = np.atleast_1d(np.asarray(layer.firmness, dtype=np.float64))
+    colors, shades = _colors(labels, n, known)
     return ReportLayer(
         labels=labels,
         sizes=tuple(int(size) for size in layer.sizes),
         firmness=tuple(float(each) for each in firmness) if len(firmness) == n else (),
-        colors=_colors(labels, n, known),
+        colors=colors,
+        shades=shades,
     )
 
 
-def _colors(labels: IntVector, n: int, known: Clustering) -> tuple[int, ...]:
-    """Give clusters of a layer the colours of the clusters they share most rows with, each colour once."""
+def _colors(labels: IntVector, n: int, known: Clustering) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Give clusters of a layer the colours of the clusters they share most rows with; further parts get shades."""
     both = (labels >= 0) & (known.labels >= 0)
     shared = np.zeros((n, known.n_clusters))
     np.add.at(shared, (labels[both], known.labels[both]), 1)
+    colors, shades = shared.argmax(axis=1), np.zeros(n, dtype=np.int64)
     mine, theirs = linear_sum_assignment(-shared)
-    colors = np.full(n, -1)
-    colors[mine] = theirs
-    free = colors < 0
-    colors[free] = known.n_clusters + np.arange(free.sum())
-    return tuple(int(color) for color in colors)
+    plain = {int(a) for a, b in zip(mine, theirs, strict=True) if shared[a, b] > 0}
+    colors[mine] = np.where(shared[mine, theirs] > 0, theirs, colors[mine])
+    used = np.zeros(known.n_clusters, dtype=np.int64)
+    for cluster in np.argsort(-shared.sum(axis=1), kind="stable"):
+        if int(cluster) not in plain:
+            used[colors[cluster]] += 1
+            shades[cluster] = used[colors[cluster]]
+    colors[shared.sum(axis=1) == 0] = -1
+    return tuple(map(int, colors)), tuple(map(int, shades))
 
 
 def _firmness(layers: Sequence[ReportLayer], labels: IntVector) -> FloatVector | None:

@@ -84,7 +84,7 @@ def _facts(data: ReportData) -> list[tuple[str, str]]:
     count = data.choice.count
     clusters = f"{data.n_clusters}"
     if count is not None and count.low != count.high:
-        clusters += f" <small>({count.low} to {count.high})</small>"
+        clusters += f" <small>({count.low} to {count.high} plausible)</small>"
     facts = [
         ("clusters", clusters),
         ("mean strength", f"{float(data.strengths.mean()):.2f}" if data.n_rows else "–"),
@@ -110,8 +110,8 @@ def _cards_hint(data: ReportData) -> str:
     said = []
     if any(each.effects for each in data.cards):
         said.append(
-            "Bars: how far the cluster's mean lies from that of all other rows, in standard deviations (Cohen's d); "
-            "0.8 is called large."
+            "Bars: how far the cluster's mean lies from that of all other rows, in standard deviations (Cohen's d; "
+            "0.8 is called large), then both means."
         )
     if any(each.words or each.categories for each in data.cards):
         said.append("Words and categories: the most telling ones, with the share of the cluster's rows that have them.")
@@ -128,7 +128,7 @@ def _layers(data: ReportData) -> str:
     return (
         '<section id="layers" aria-labelledby="layers-title"><h2 id="layers-title">Layers</h2><p class="hint">The same '
         "rows in coarser and finer clusters: the top line is the coarsest layer, below each cluster are the finer ones "
-        "it consists of. A click colours the map by that layer and highlights the cluster.</p>"
+        "it consists of. A click colours the map by that layer and highlights the cluster. Tinted: the clusters of this page.</p>"
         f"{layer_tree(data)}</section>"
     )
 

@@ -46,7 +46,9 @@ def _numbers(values: Any, kind: str) -> dict[str, str]:
 
 
 def _layer(each: ReportLayer, of: Any) -> dict[str, Any]:
-    return {"labels": _numbers(each.labels[of], "<i4"), "colors": list(each.colors), "n": len(each.sizes)}
+    n = len(each.sizes)
+    colors = {theme: [each.color(cluster, theme) for cluster in range(n)] for theme in COLORS}
+    return {"labels": _numbers(each.labels[of], "<i4"), "colors": colors, "n": n}
 
 
 def _value(value: float | str | None) -> float | str | None:

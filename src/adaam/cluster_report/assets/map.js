@@ -18,7 +18,7 @@ const Atlas = (() => {
     const [kind, k] = state.coloring.split(":");
     if (kind === "layer") {
       const { colors } = Data.layers[k];
-      return { of: (place) => Data.layerLabel(k, place), color: (group) => Data.color(group < 0 ? -1 : colors[group]) };
+      return { of: (place) => Data.layerLabel(k, place), color: (group) => (group < 0 ? Data.color(-1) : colors[Theme.current()][group]) };
     }
     if (kind === "strength") return { scale: Data.strength, range: [0, 1], title: "strength" };
     if (kind === "outlier") return { scale: Data.outlierScore, range: [0, 1], title: "outlier score" };

@@ -63,10 +63,21 @@ class Stage {
     this.live.textContent = this.say(next);
   }
 
+  /* The rows of a group around the place where most of them lie: a group may consist of several islands. */
+  static densest(rows, x, y, radius) {
+    const step = Math.max(1, Math.floor(rows.length / 150));
+    const some = rows.filter((_, i) => i % step === 0);
+    const near = (row, others) => others.filter((other) => Math.hypot(x[other] - x[row], y[other] - y[row]) < radius);
+    const best = some.reduce((found, row) => { const n = near(row, some).length; return n > found.n ? { row, n } : found; }, { row: rows[0], n: 0 });
+    return near(best.row, rows);
+  }
+
   /* Words in at most two lines of about so many signs. */
   static lines(words, length = 20) {
     const lines = [""];
-    for (const word of words.split(" ")) {
+    // Lines end at a comma where they can.
+    const parts = words.split(", ").map((part, i, all) => (i < all.length - 1 ? `${part},` : part));
+    for (const word of parts.flatMap((part) => (part.length <= length ? [part] : part.split(" ")))) {
       const last = lines[lines.length - 1];
       if (last && last.length + word.length >= length) lines.push(word);
       else lines[lines.length - 1] = last ? `${last} ${word}` : word;
@@ -76,7 +87,7 @@ class Stage {
   }
 
   /*
-   * Annotations that name groups: a tag at the median of their rows and, where there is room beside them, words. Each
+   * Annotations that name groups: a tag where most of their rows lie and, where there is room beside them, words. Each
    * group has rows, a tag, a colour and perhaps words; the largest groups are named first. The box is the plot's in pixels.
    */
   static names(groups, [x, y], { width, height }, [xRange, yRange]) {
@@ -85,13 +96,13 @@ class Stage {
     const down = (value) => (1 - (value - yRange[0]) / (yRange[1] - yRange[0])) * height;
     const at = (values, share) => values[Math.min(values.length - 1, Math.floor(share * values.length))];
     const shared = { showarrow: false, captureevents: false, font: { size, color: Plot.style("--ink") } };
+    const [px, py] = [x.map(across), y.map(down)];
     const sorted = (rows, axis) => rows.map((row) => axis[row]).sort((a, b) => a - b);
-    const spots = groups.map((group) => ({ ...group, xs: sorted(group.rows, x), ys: sorted(group.rows, y) })).sort((a, b) => b.rows.length - a.rows.length);
+    const spots = groups.map((group) => { const rows = Stage.densest(group.rows, px, py, 0.09 * Math.max(width, height)); return { ...group, xs: sorted(rows, x), ys: sorted(rows, y) }; }).sort((a, b) => b.rows.length - a.rows.length);
     const taken = spots.map(({ xs, ys, tag }) => { const [half, high] = [tag.length * size * 0.35 + 5, size * 0.75 + 4]; const [cx, cy] = [across(at(xs, 0.5)), down(at(ys, 0.5))]; return [cx - half, cy - high, cx + half, cy + high]; });
     const tags = spots.map(({ xs, ys, tag, color }) => ({
       ...shared, x: at(xs, 0.5), y: at(ys, 0.5), text: `<b>${Plot.escapeHtml(tag)}</b>`, bgcolor: Plot.style("--panel"), bordercolor: color, borderwidth: 1.5, borderpad: 2, opacity: 0.9,
     }));
-    const [px, py] = [x.map(across), y.map(down)];
     const covered = (box) => px.reduce((sum, left, i) => sum + (left > box[0] && left < box[2] && py[i] > box[1] && py[i] < box[3]), 0);
     const isFree = (box) => box[0] >= 0 && box[2] <= width && box[1] >= 0 && box[3] <= height && taken.every((other) => box[2] < other[0] || other[2] < box[0] || box[3] < other[1] || other[3] < box[1]);
     const words = spots.filter((spot) => spot.words).flatMap((spot) => {
