@@ -452,7 +452,12 @@ def more_tables(X: Any, cells: list[list[str]]) -> list[Awkward]:
     spans = [timedelta(hours=float(value)) for value in X[:, 0]]
     kinds = {"a": X[:, 1], "took": spans, "when": [datetime(2024, 1, 1) + timedelta(days=i) for i in range(N)]}
     add("spans.parquet", parquet(kinds), told=("took: used (number)", "when: left out (dates"))
-    add("wide.csv", text(rounded(numbers(columns=45)), [f"g{j}" for j in range(45)]), told=("45 columns of kind",), chooses=True)
+    add(
+        "wide.csv",
+        text(rounded(numbers(columns=45)), [f"g{j}" for j in range(45)]),
+        told=("45 columns of kind",),
+        chooses=True,
+    )
     yes = [["yes" if GROUP[i] else "no", "Y" if GROUP[i] == 1 else "N", *row[:2]] for i, row in enumerate(cells)]
     add("yes_no.csv", text(yes, list("abcd")), told=("a: encoded (boolean, yes as 1", "b: encoded (boolean, Y as 1"))
     said = ("the cat sat on the mat", "stocks fell in trading", "a goal in the last minute")

@@ -112,7 +112,9 @@ def requests(n_rows=390, seed=0):
     for row, place in enumerate(topic):
         words = rng.permutation(TOPICS[place].split())[: rng.integers(3, 6)]
         stray = rng.choice(TOPICS[rng.integers(len(TOPICS))].split())
-        said.append(f"{openings[row % len(openings)]} my {' '.join(words)} {stray if row % 3 == 0 else ''}".strip() + "?")
+        said.append(
+            f"{openings[row % len(openings)]} my {' '.join(words)} {stray if row % 3 == 0 else ''}".strip() + "?"
+        )
     return said, topic
 
 

@@ -15,9 +15,9 @@ from adaam.bench.exhibit import make_exhibit
 from adaam.palette import N_COLORS
 from adaam.report.charts import all_charts
 from adaam.report.reproduction import page as document
-from adaam.report.reproduction.page import page, write_page
 from adaam.report.reproduction.exhibits import confusions, payload, queries, same_class
 from adaam.report.reproduction.overview import overview
+from adaam.report.reproduction.page import page, write_page
 from adaam.report.reproduction.provenance import UNKNOWN, cases_table, sessions
 from adaam.report.reproduction.tables import html_table
 from adaam.report.summary import method_colors

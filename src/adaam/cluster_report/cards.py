@@ -93,7 +93,9 @@ def _summary(told: Told, cluster: int) -> str:
         return ", ".join(each.word for each in told.words[cluster][: N_SUMMARY["words"]])
     effects: list[FeatureEffect] = [] if told.profiles is None else told.profiles.top(cluster)
     parts = [(abs(each.effect), f"{'high' if each.effect > 0 else 'low'} {each.name}") for each in effects]
-    parts += [(each.effect, f"{name}: {each.word}") for name, each in told.categories[cluster] if name not in told.aside]
+    parts += [
+        (each.effect, f"{name}: {each.word}") for name, each in told.categories[cluster] if name not in told.aside
+    ]
     largest = sorted((part for part in parts if part[0] >= MEDIUM_EFFECT), key=lambda part: -part[0])
     return ", ".join(words for _, words in largest[: N_SUMMARY["effects"]])
 

@@ -85,6 +85,7 @@ def report_data(
     pictures = None if images is None else image_bytes(images, X, shown)
     further = {str(name): _values(values) for name, values in given.items()}
     read = {name: _values(values) for name, values in own.items() if name not in further}
+    profiles: ClusterProfiles | None
     if table is not None:
         values, profiles = _own_profiles(read, known)
     else:
@@ -97,7 +98,7 @@ def report_data(
     layers = tuple(_layer(each, known) for each in getattr(model, "cluster_layers_", ()))
     told_rows = Told(profiles, values, words, [tuple(each[:N_CATEGORIES]) for each in categories], frozenset(further))
     cards = cluster_cards(known, shown, Z, told_rows, pictures, _firmness(layers, known.labels))
-    listed = [ReportColumn(name, tuple(found[row] for row in shown)) for name, found in list(further.items())]
+    listed = [ReportColumn(name, tuple(found[row] for row in shown)) for name, found in further.items()]
     room = max(MAX_COLUMNS - len(listed), 0)
     if table is not None:
         kept = _telling_columns(read, profiles, categories, room)

@@ -178,7 +178,6 @@ def _neighbors(each: ClusterCard) -> str:
 
 def layer_tree(data: ReportData) -> str:
     """Return the layers as nested lists, coarsest outside; each cluster is a button."""
-
     own = next((k for k, each in enumerate(data.layers) if np.array_equal(each.labels, data.labels)), None)
 
     def branch(node: Node) -> str:

@@ -128,7 +128,8 @@ def _layers(data: ReportData) -> str:
     return (
         '<section id="layers" aria-labelledby="layers-title"><h2 id="layers-title">Layers</h2><p class="hint">The same '
         "rows in coarser and finer clusters: the top line is the coarsest layer, below each cluster are the finer ones "
-        "it consists of. A click colours the map by that layer and highlights the cluster. Tinted: the clusters of this page.</p>"
+        "it consists of. A click colours the map by that layer and highlights the cluster. Tinted: the clusters of "
+        "this page.</p>"
         f"{layer_tree(data)}</section>"
     )
 

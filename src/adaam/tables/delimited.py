@@ -75,7 +75,9 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
     if not text.strip():
         raise TableError(f"{label}: is empty.")
     if re.match(r"\s*<(?:!doctype html|html|\?xml)\b", text, re.IGNORECASE):
-        raise TableError(f"{label}: is a web page or XML, not a table. Was it downloaded from a page that asks to log in?")
+        raise TableError(
+            f"{label}: is a web page or XML, not a table. Was it downloaded from a page that asks to log in?"
+        )
     sep = form.sep
     if sep is None and (given := re.match(r"sep=(.)\r?\n", text)):  # a line that Excel understands
         sep, text, first_line = given[1], text[given.end() :], first_line + 1

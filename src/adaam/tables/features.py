@@ -135,9 +135,7 @@ def absent_column(name: str, wanted: Sequence[str], names: Sequence[str]) -> str
     close = [each for each in names if each.strip().lower() == name.strip().lower()]
     hint = f" Rename {close[0]!r} to {name!r}." if close else ""
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return (
-        f"column {name!r} is missing: the model was fitted on {', '.join(wanted[:12])}; the table has {shown}.{hint}"
-    )
+    return f"column {name!r} is missing: the model was fitted on {', '.join(wanted[:12])}; the table has {shown}.{hint}"
 
 
 def _indicators(column: Column, cells: Cells, absent: npt.NDArray[np.bool_]) -> FloatMatrix:

@@ -1,4 +1,4 @@
-"""Tables from files, by their ending: text (.csv, .tsv, .txt), JSON, either of them gzipped, Parquet, Feather, Excel."""
+"""Tables from files, by their ending: text (.csv, .tsv, .txt) and JSON, also gzipped, Parquet, Feather and Excel."""
 
 import gzip
 import io
@@ -129,7 +129,9 @@ def _read_arrow(path: Path, ending: str) -> Frame:
     try:
         from pyarrow import feather, parquet
     except ImportError as error:
-        raise TableError(f"{path}: {ending} files need pyarrow. Install it with: pip install 'adaam[tables]'") from error
+        raise TableError(
+            f"{path}: {ending} files need pyarrow. Install it with: pip install 'adaam[tables]'"
+        ) from error
     try:
         table = parquet.read_table(path) if ending == ".parquet" else feather.read_table(path, memory_map=False)
     except Exception as error:  # pyarrow's errors share no base with ValueError

@@ -104,8 +104,8 @@ def _first_bad(name: str, cells: Cells, found: Content) -> str:
     units = sorted({match["unit"] for each in found.bad[:1000] if (match := MEASURES.search(str(cells[each]).strip()))})
     if len(units) > 1:
         return (
-            f"column {name!r} holds numbers in {' and '.join(units[:3])}, as in row {row + 1}: {cell[:40]!r}; write them "
-            f"in one unit, or leave the column out with --drop {shown}"
+            f"column {name!r} holds numbers in {' and '.join(units[:3])}, as in row {row + 1}: {cell[:40]!r}; write "
+            f"them in one unit, or leave the column out with --drop {shown}"
         )
     above = ", or skip lines above the table with --skip N" if row < 5 else ""
     return (

@@ -31,8 +31,8 @@ KIND = PageKind(
     scripts=("charts.js", "exhibits.js", "main.js"),
     skip="Skip to the results",
     noscript="Tables are complete without scripts; charts and exhibits need them.",
-    footer="Method: Y. Li, J. Chen, Y. Zhao, H. Lu, <cite>Adaptive Affinity Matrix for Unsupervised Metric Learning</cite>, "
-    "ICME 2017.",
+    footer="Method: Y. Li, J. Chen, Y. Zhao, H. Lu, <cite>Adaptive Affinity Matrix for Unsupervised Metric "
+    "Learning</cite>, ICME 2017.",
 )
 LINKS = (
     ("summary", "Summary"),
