@@ -8,7 +8,7 @@ from pathlib import Path
 from adaam.bench.datasets import title_of
 from adaam.bench.exhibit import Exhibit
 from adaam.files import atomic_file
-from adaam.palette import COLORS
+from adaam.palette import COLORS, cluster_color
 from adaam.report.charts import Chart, all_charts
 from adaam.report.reproduction.exhibits import payload
 from adaam.report.reproduction.overview import Overview, Standing, overview
@@ -24,7 +24,7 @@ FIGURE_NOTES = {
     "fig1a": "Averages over rounds; bars are standard deviations. The axis spans at least five points of accuracy.",
     "fig1b": "All entries of the final affinity, the diagonal included, counted before the small ones are set to zero.",
     "fig2": "Averages over rounds; bars are standard deviations. Dashed: the method's own preparation.",
-    "fig3": "Seconds of one fit, without k-means, on the first rows of the data set; the machine is named below.",
+    "fig3": "Seconds of one fit, without k-means, on the first rows of the data set; one case at a time.",
 }
 KIND = PageKind(
     package="adaam.report.reproduction",
@@ -114,13 +114,24 @@ def _standing(each: Standing) -> str:
     if each.published is not None and each.published.name not in dict(pairs):
         pairs.append((each.published.name, each.published.average))
     pairs.sort(key=lambda pair: -pair[1])
-    lines = "".join(f"<div><dt>{escape(key)}</dt><dd>{value:.1f}</dd></div>" for key, value in pairs)
+    lines = "".join(f"<div><dt>{_swatch(key)}{escape(key)}</dt><dd>{value:.1f}</dd></div>" for key, value in pairs)
     best = f"Best of {each.n_methods} methods." if each.is_led else _ahead(each)
     mark = ' class="card won"' if each.is_led else ' class="card"'
     return (
-        f'<li{mark}><h3>{escape(each.title)}</h3><p class="big"><span>{lead}</span><small>% {escape(name)}</small></p>'
+        f'<li{mark}><h3>{escape(each.title)}</h3><p class="big"><span>{lead}</span><small>%</small></p>'
+        f'<p class="by">{_swatch(name)}{escape(name)}</p>'
         f'<dl>{lines}</dl><p class="best">{best}</p></li>'
     )
+
+
+def _swatch(name: str) -> str:
+    """Return a dot in the colour that a method has in every figure; the paper's figures for it have a ring."""
+    method, is_paper, _ = name.partition(", the paper")
+    place = method_colors().get(method)
+    if place is None:
+        return ""
+    colors = f"--light:{cluster_color(place)};--dark:{cluster_color(place, 'dark')}"
+    return f'<i class="swatch hue{" open" if is_paper else ""}" style="{colors}"></i>'
 
 
 def _ahead(each: Standing) -> str:

@@ -97,7 +97,7 @@ const Exhibits = (() => {
       this.plot = make("div", { class: "plot" });
       const ring = make("div", { class: "ring", "aria-hidden": "true" });
       const stage = make("div", {
-        class: "stage", tabindex: "0", role: "application", "aria-label": `Scatter of ${data.title}. Arrow keys move from row to row, Enter shows its neighbours.`,
+        class: "stage panel", tabindex: "0", role: "application", "aria-label": `Scatter of ${data.title}. Arrow keys move from row to row, Enter shows its neighbours.`,
         onkeydown: (event) => { if (event.key === "Enter" && event.target === stage) { this.neighbors(); event.preventDefault(); } },
       }, this.plot, ring);
       this.inspector = make("div", { class: "inspector" });
