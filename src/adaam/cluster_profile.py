@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.stats import rankdata
 from adaam._typing import FloatMatrix, FloatVector, IntVector
 
 BLOCK_BYTES = 1 << 26  # of centred rows at a time
+N_PRINTED = 5  # features of a cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class FeatureEffect:
     feature: int = 0  # which feature
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterProfiles:
     """What sets each cluster apart from all other rows, feature by feature.
 
@@ -65,8 +67,26 @@ class ClusterProfiles:
     def __str__(self) -> str:
         return "\n".join(line for cluster in range(len(self.sizes)) for line in self._lines(cluster))
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f"<th>{head}</th>" for head in ("cluster", "rows", "feature", "d", "mean", "elsewhere"))
+        lines = []
+        for cluster, size in enumerate(self.sizes):
+            top = self.top(cluster, N_PRINTED)
+            for place, each in enumerate(top):
+                own = (
+                    f'<td rowspan="{len(top)}">{cluster}</td><td rowspan="{len(top)}">{size:,g}</td>'
+                    if not place
+                    else ""
+                )
+                numbers = f"<td>{each.effect:+.2f}</td><td>{each.mean:.4g}</td><td>{each.rest_mean:.4g}</td>"
+                lines.append(f'<tr>{own}<td style="text-align:left">{escape(each.name)}</td>{numbers}</tr>')
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
     def _lines(self, cluster: int) -> list[str]:
-        top = self.top(cluster, 5)
+        top = self.top(cluster, N_PRINTED)
         width = max((len(each.name) for each in top), default=0)
         size = self.sizes[cluster]
         return [

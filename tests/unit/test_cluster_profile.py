@@ -105,6 +105,16 @@ def test_missing_values_take_no_part_in_the_profile_of_their_feature():
     assert incomplete_profiles(np.empty((80, 0)), labels, 3, []).effects.shape == (3, 0)
 
 
+def test_profiles_print_themselves_and_are_a_table_in_notebooks():
+    X = np.array([[0.0, 10], [0.1, 11], [5.0, 10], [5.1, 11]])
+    found = cluster_profiles(X, [0, 0, 1, 1], 2, ["<b>", "ash"])
+    assert repr(found) == str(found)
+    table = found._repr_html_()
+    assert "&lt;b&gt;" in table
+    assert table.count("<tr>") == 5
+    assert "<td>-70.71</td><td>0.05</td><td>5.05</td>" in table
+
+
 def test_superiority_is_the_share_of_pairs():
     rng = np.random.default_rng(2)
     values, members = rng.integers(0, 6, 40).astype(float), rng.random(40) < 0.3

@@ -104,7 +104,8 @@ const Exhibits = (() => {
       const live = make("p", { class: "sr", "aria-live": "polite" });
       this.stage = new Stage({
         stage, plot: this.plot, ring, live, points: () => data[this.view], kept: () => this.selected, say: (place) => this.describe(place),
-        keep: (place, byKey) => { this.select(place); if (!byKey) this.neighbors(); }, tip: (place) => [this.picture(place), `class ${data.classes[place]}, cluster ${this.result().clusters[place]}`],
+        keep: (place, byKey) => { this.select(place); if (!byKey) this.neighbors(); }, 
+        tip: (place) => { this.select(place); return [this.picture(place), `class ${data.classes[place]}, cluster ${this.result().clusters[place]}`]; },
       });
       const all = data.rows.length === about.n ? `All ${about.n.toLocaleString("en")} rows` : `${data.rows.length.toLocaleString("en")} of ${about.n.toLocaleString("en")} rows, drawn by chance`;
       return make("div", { class: "wide" },
