@@ -220,7 +220,8 @@ class CPUEngine:
         n = X.shape[0]
         found = neighborhoods(search, spread(weights, n), n, n_neighbors, tie_tolerance(rms_length, X.dtype))
         starts, indices, distances, shares, copies = found
-        return NeighborGraph(starts, indices, distances, spread(shares, len(indices)), copies, measured=True)
+        shares = spread(shares, len(indices))
+        return NeighborGraph(starts, indices, distances, shares, copies, measured=True, kernels=self.kernels)
 
     def asgraph(self, graph: NeighborGraph) -> NeighborGraph:
         """Return the graph itself."""

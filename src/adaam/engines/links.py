@@ -41,16 +41,40 @@ class Links(Protocol):
         """Return node, other node and weight of every link, both directions, ordered by node; loops left out."""
         ...
 
-    def sums_by_label(self, labels: Any, n_labels: int) -> tuple[Any, Any, Any]:
-        """Return node, label and the sum of the node's links to others of that label, ordered by node."""
+    def sums_by_label(self, labels: Any, n_labels: int, nodes: Any = None) -> tuple[Any, Any, Any]:
+        """Return place, label and the sum of a node's links to others of that label, ordered by place.
+
+        The place is that in `nodes`, some nodes in ascending order; it is the node itself where these are all.
+        """
         ...
 
-    def best(self, values: Any, nodes: Any, choices: Any) -> tuple[Any, Any]:
-        """Return the largest value of each node and its choice, the lowest of ties; -inf and 0 for nodes without."""
+    def best(self, values: Any, places: Any, choices: Any, n_places: int) -> tuple[Any, Any]:
+        """Return the largest value at each place and its choice, the lowest of ties; -inf and 0 where there is none."""
+        ...
+
+    def moves(self, labels: Any, totals: Any, scale: float, nodes: Any) -> tuple[Any, Any, Any]:
+        """Look at what some nodes would gain by another label.
+
+        The gain is that of modularity: the sum of the links of a node to others of a label, less `scale` times its
+        degree times those of the label in `totals`, its own left out.
+
+        Returns
+        -------
+        highest, choices, staying : array of shape (n_nodes,)
+            Highest gain and its label, the lowest of ties; the gain of the label that the node has.
+        """
+        ...
+
+    def neighbors(self, nodes: Any) -> Any:
+        """Return the nodes that some are linked to, in any order; they may repeat."""
         ...
 
     def contracted(self, labels: Any, n_labels: int) -> "Links":
         """Merge nodes of equal label into one."""
+        ...
+
+    def scaled(self, factors: Any) -> "Links":
+        """Multiply the weight of every link by its factor, in the order of `entries`."""
         ...
 
     def induced(self, nodes: IntVector) -> "Links":
@@ -76,10 +100,11 @@ class Links(Protocol):
 
 @dataclass(frozen=True)
 class HostLinks:
-    """Links on the host, as a sparse matrix without its diagonal."""
+    """Links on the host, as a sparse matrix without its diagonal; moves along them are compiled where that is asked."""
 
     matrix: csr_array
     loops: FloatVector
+    compiled: bool = False
     xp: Any = np
 
     @property
@@ -100,33 +125,67 @@ class HostLinks:
         """Return node, other node and weight of every link, both directions, ordered by node; loops left out."""
         return self._nodes, self.matrix.indices, self.matrix.data
 
-    def sums_by_label(self, labels: IntVector, n_labels: int) -> tuple[IntVector, IntVector, FloatVector]:
-        """Return node, label and the sum of the node's links to others of that label, ordered by node."""
-        sums = self.matrix @ _indicator(labels, n_labels)
-        return np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(sums.indptr)), sums.indices, sums.data
+    def sums_by_label(
+        self, labels: IntVector, n_labels: int, nodes: IntVector | None = None
+    ) -> tuple[IntVector, IntVector, FloatVector]:
+        """Return place, label and the sum of a node's links to others of that label, ordered by place."""
+        sums = (self.matrix if nodes is None else self.matrix[nodes]) @ _indicator(labels, n_labels)
+        return np.repeat(np.arange(sums.shape[0], dtype=np.int32), np.diff(sums.indptr)), sums.indices, sums.data
 
-    def best(self, values: FloatVector, nodes: IntVector, choices: IntVector) -> tuple[FloatVector, IntVector]:
-        """Return the largest value of each node and its choice, the lowest of ties; -inf and 0 for nodes without."""
-        largest = np.full(self.n_nodes, -np.inf)
-        chosen = np.zeros(self.n_nodes, dtype=np.intp)
-        if len(nodes):
-            first = np.flatnonzero(np.concatenate([[True], nodes[1:] != nodes[:-1]]))
-            present = nodes[first]
+    def best(
+        self, values: FloatVector, places: IntVector, choices: IntVector, n_places: int
+    ) -> tuple[FloatVector, IntVector]:
+        """Return the largest value at each place and its choice, the lowest of ties; -inf and 0 where there is none."""
+        largest = np.full(n_places, -np.inf)
+        chosen = np.zeros(n_places, dtype=np.intp)
+        if len(places):
+            first = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
+            present = places[first]
             largest[present] = np.maximum.reduceat(values, first)
-            ties = np.where(values == largest[nodes], choices, np.iinfo(np.int32).max)
+            ties = np.where(values == largest[places], choices, np.iinfo(np.int32).max)
             chosen[present] = np.minimum.reduceat(ties, first)
         return largest, chosen
+
+    def moves(
+        self, labels: IntVector, totals: FloatVector, scale: float, nodes: IntVector
+    ) -> tuple[FloatVector, IntVector, FloatVector]:
+        """Look at what some nodes would gain by another label."""
+        if not self.compiled:
+            return generic_moves(self, labels, totals, scale, nodes)
+        from adaam.engines.link_loops import best_moves
+
+        n = len(nodes)
+        found = np.empty(n), np.empty(n, dtype=np.int64), np.empty(n)
+        starts, others = self._places
+        whole = np.asarray(labels, dtype=np.int64), np.asarray(nodes, dtype=np.int64)
+        best_moves(starts, others, self.matrix.data, self.degrees, whole[0], totals, float(scale), whole[1], *found)
+        return found
+
+    @cached_property
+    def _places(self) -> tuple[IntVector, IntVector]:
+        return self.matrix.indptr.astype(np.int64, copy=False), self.matrix.indices.astype(np.int32, copy=False)
+
+    def neighbors(self, nodes: IntVector) -> IntVector:
+        """Return the nodes that some are linked to, in any order; they may repeat."""
+        return np.asarray(self.matrix[nodes].indices)
 
     def contracted(self, labels: IntVector, n_labels: int) -> "HostLinks":
         """Merge nodes of equal label into one."""
         members = _indicator(labels, n_labels)
         between = csr_array(members.T @ (self.matrix @ members))
         loops = between.diagonal() + np.bincount(labels, self.loops, minlength=n_labels)
-        return HostLinks(without_diagonal(between), loops)
+        return HostLinks(without_diagonal(between), loops, self.compiled)
+
+    def scaled(self, factors: FloatVector) -> "HostLinks":
+        """Multiply the weight of every link by its factor, in the order of `entries`."""
+        matrix = self.matrix
+        return HostLinks(
+            csr_array((matrix.data * factors, matrix.indices, matrix.indptr), matrix.shape), self.loops, self.compiled
+        )
 
     def induced(self, nodes: IntVector) -> "HostLinks":
         """Return the links among some nodes, given in ascending order."""
-        return HostLinks(csr_array(self.matrix[nodes][:, nodes]), self.loops[nodes])
+        return HostLinks(csr_array(self.matrix[nodes][:, nodes]), self.loops[nodes], self.compiled)
 
     def smoothed(self, values: FloatVector) -> FloatVector:
         """Mean over each node's linked others of one number a node; a node without links keeps its own."""
@@ -144,6 +203,18 @@ class HostLinks:
     def to_host(self, values: Any) -> Any:
         """Return the vector itself."""
         return np.asarray(values)
+
+
+def generic_moves(links: Links, labels: Any, totals: Any, scale: float, nodes: Any) -> tuple[Any, Any, Any]:
+    """Look at what some nodes would gain by another label, with what NumPy and torch have in common."""
+    mine, own = links.degrees[nodes], labels[nodes]
+    place, found, sums = links.sums_by_label(labels, len(totals), nodes)
+    staying = -(scale * mine * (totals[own] - mine))
+    inside = own[place] == found
+    gains = sums - scale * mine[place] * (totals[found] - links.xp.where(inside, mine[place], 0.0))
+    staying[place[inside]] = gains[inside]
+    highest, choices = links.best(gains, place, found, len(nodes))
+    return highest, choices, staying
 
 
 def without_diagonal(matrix: csr_array) -> csr_array:

@@ -1,6 +1,6 @@
 """Links of a neighbour graph on a device: sums over equal keys by sorting, so that nothing leaves it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch
 from scipy.sparse import csr_array
 
 from adaam._typing import IntVector
-from adaam.engines.links import HostLinks
+from adaam.engines.links import HostLinks, generic_moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,26 +40,58 @@ class DeviceLinks:
         """Return node, other node and weight of every link, both directions, ordered by node; loops left out."""
         return self.nodes, self.others, self.weights
 
-    def sums_by_label(self, labels: torch.Tensor, n_labels: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return node, label and the sum of the node's links to others of that label, ordered by node."""
-        return _summed(self.nodes, labels[self.others], self.weights, n_labels)
+    def sums_by_label(
+        self, labels: torch.Tensor, n_labels: int, nodes: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return place, label and the sum of a node's links to others of that label, ordered by place."""
+        if nodes is None:
+            return _summed(self.nodes, labels[self.others], self.weights, n_labels)
+        entries, places = self._entries_of(nodes)
+        return _summed(places, labels[self.others[entries]], self.weights[entries], n_labels)
+
+    def _entries_of(self, nodes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the entries of some nodes, in ascending order, and the place of each entry's node among them."""
+        counts = self._starts[nodes + 1] - self._starts[nodes]
+        places = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), counts)
+        first = self._starts[nodes] - (counts.cumsum(0) - counts)
+        return first[places] + torch.arange(len(places), device=nodes.device), places
+
+    @cached_property
+    def _starts(self) -> torch.Tensor:
+        """First entry of each node."""
+        return torch.searchsorted(self.nodes, torch.arange(self.n_nodes + 1, device=self.nodes.device))
 
     def best(
-        self, values: torch.Tensor, nodes: torch.Tensor, choices: torch.Tensor
+        self, values: torch.Tensor, places: torch.Tensor, choices: torch.Tensor, n_places: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the largest value of each node and its choice, the lowest of ties; -inf and 0 for nodes without."""
-        largest = torch.full((self.n_nodes,), -torch.inf, dtype=values.dtype, device=values.device)
-        largest = largest.scatter_reduce_(0, nodes, values, "amax")
+        """Return the largest value at each place and its choice, the lowest of ties; -inf and 0 where there is none."""
+        largest = torch.full((n_places,), -torch.inf, dtype=values.dtype, device=values.device)
+        largest = largest.scatter_reduce_(0, places, values, "amax")
         none = torch.iinfo(torch.int64).max
-        ties = torch.where(values == largest[nodes], choices, none)
-        chosen = torch.full((self.n_nodes,), none, dtype=torch.int64, device=values.device)
-        chosen = chosen.scatter_reduce_(0, nodes, ties, "amin")
+        ties = torch.where(values == largest[places], choices, none)
+        chosen = torch.full((n_places,), none, dtype=torch.int64, device=values.device)
+        chosen = chosen.scatter_reduce_(0, places, ties, "amin")
         return largest, torch.where(chosen == none, 0, chosen)
+
+    def moves(
+        self, labels: torch.Tensor, totals: torch.Tensor, scale: float, nodes: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Look at what some nodes would gain by another label."""
+        found: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = generic_moves(self, labels, totals, scale, nodes)
+        return found
+
+    def neighbors(self, nodes: torch.Tensor) -> torch.Tensor:
+        """Return the nodes that some are linked to, in any order; they may repeat."""
+        return self.others[self._entries_of(nodes)[0]]
 
     def contracted(self, labels: torch.Tensor, n_labels: int) -> "DeviceLinks":
         """Merge nodes of equal label into one."""
         loops = torch.bincount(labels, self.loops, n_labels)
         return device_links(labels[self.nodes], labels[self.others], self.weights, loops)
+
+    def scaled(self, factors: torch.Tensor) -> "DeviceLinks":
+        """Multiply the weight of every link by its factor, in the order of `entries`."""
+        return replace(self, weights=self.weights * factors)
 
     def induced(self, nodes: IntVector) -> "DeviceLinks":
         """Return the links among some nodes, given in ascending order on the host."""
