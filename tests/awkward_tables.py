@@ -418,6 +418,7 @@ def more_tables(X: Any, cells: list[list[str]]) -> list[Awkward]:
     add("limits.csv", text(limits, list("abcd")), fails=True, told=("column 'a' is numeric, but row 1", "--na '<"))
     add("packed.csv.gz", gzip.compress(plain()), told=("60 rows, 4 columns", "a: used (number)"))
     add("packed.zip", gzip.compress(plain()), fails=True, told=("Unpack it first; .csv.gz is read",))
+    add("rows.feather", b"ARROW1", fails=True, told=(".feather files are not read. Save the table as .parquet",))
     add("damaged.csv.gz", gzip.compress(plain())[:-20], fails=True, told=("cannot be read",))
     add(
         "readme_first.xlsx",

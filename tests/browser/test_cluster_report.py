@@ -441,11 +441,11 @@ def test_the_table_is_searched_filtered_sorted_and_paged(opened, downloaded, pag
         return rows.map((row) => row.cells[arguments[0]].textContent);
     """
     strengths = np.sort(report.strengths[report.labels == 3])
-    click(page, "#rows-table thead th:nth-child(3) button")
-    assert page.execute_script(cells, 2)[0] == f"{strengths[-1]:.2f}"
-    click(page, "#rows-table thead th:nth-child(3) button")
-    assert page.execute_script(cells, 2)[0] == f"{strengths[0]:.2f}"
-    assert page.find_element("css selector", "#rows-table th:nth-child(3)").get_attribute("aria-sort") == "ascending"
+    click(page, "#rows-table thead th:nth-child(4) button")
+    assert page.execute_script(cells, 3)[0] == f"{strengths[-1]:.2f}"
+    click(page, "#rows-table thead th:nth-child(4) button")
+    assert page.execute_script(cells, 3)[0] == f"{strengths[0]:.2f}"
+    assert page.find_element("css selector", "#rows-table th:nth-child(4)").get_attribute("aria-sort") == "ascending"
     click(page, "#pager button:last-child")
     assert count(page) == f"26–{size} of {size} rows"
 

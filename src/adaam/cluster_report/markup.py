@@ -29,6 +29,8 @@ def number(value: float) -> str:
 
 def percent(share: float) -> str:
     """Return a share in per cent, with a digit where it is small."""
+    if 0 < share < 0.0005:
+        return "under 0.1 %"
     return f"{100 * share:.1f} %" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
 
 

@@ -1,4 +1,4 @@
-"""Tables from files, by their ending: text (.csv, .tsv, .txt) and JSON, also gzipped, Parquet, Feather and Excel."""
+"""Tables from files, by their ending: text (.csv, .tsv, .txt) and JSON, also gzipped, Parquet and Excel."""
 
 import gzip
 import io
@@ -19,7 +19,7 @@ TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 MAX_EXCEL_BYTES = 1 << 29  # unpacked; a sheet of a million rows and twenty columns takes about as much
 MAX_UNPACKED_BYTES = 1 << 32  # of a gzipped file
-ENDINGS = (*TEXT_ENDINGS, *JSON_ENDINGS, ".parquet", ".feather", ".xlsx", ".xlsm")
+ENDINGS = (*TEXT_ENDINGS, *JSON_ENDINGS, ".parquet", ".xlsx", ".xlsm")
 
 
 def read_frame(
@@ -60,12 +60,14 @@ def _read(path: Path, ending: str, form: TextForm, sheet: str | None, expected: 
         return without_totals(read_delimited(_content(path, ending), str(path), form, expected))
     if inner in JSON_ENDINGS:
         return _read_json(path, _content(path, ending))
-    if ending in (".parquet", ".feather"):
-        return _read_arrow(path, ending)
+    if ending == ".parquet":
+        return _read_parquet(path)
     if ending in (".xlsx", ".xlsm"):
         return without_totals(_read_excel(path, form, sheet, expected))
     if ending in (".xls", ".ods"):
         raise TableError(f"{path}: {ending} files are not read. Save the table as .xlsx or .csv.")
+    if ending in (".feather", ".arrow"):  # a damaged one can end the process, since its reader checks nothing
+        raise TableError(f"{path}: {ending} files are not read. Save the table as .parquet.")
     if ending in (".zip", ".bz2", ".xz", ".zst", ".7z"):
         raise TableError(f"{path}: {ending} files are not read. Unpack it first; .csv.gz is read as it is.")
     raise TableError(f"{path}: ending {ending!r} is not known; use one of {', '.join(ENDINGS)}, .csv.gz, .npy, .npz.")
@@ -125,17 +127,15 @@ def _json_lines(path: Path, text: str) -> tuple[list[Any], list[int]]:
     return records, lines
 
 
-def _read_arrow(path: Path, ending: str) -> Frame:
+def _read_parquet(path: Path) -> Frame:
     try:
-        from pyarrow import feather, parquet
+        import pyarrow.parquet as pq
     except ImportError as error:
-        raise TableError(
-            f"{path}: {ending} files need pyarrow. Install it with: pip install 'adaam[tables]'"
-        ) from error
+        raise TableError(f"{path}: Parquet files need pyarrow. Install it with: pip install 'adaam[tables]'") from error
     try:
-        table = parquet.read_table(path) if ending == ".parquet" else feather.read_table(path, memory_map=False)
+        table = pq.read_table(path)
     except Exception as error:  # pyarrow's errors share no base with ValueError
-        raise TableError(f"{path}: cannot be read as {ending}: {error}") from error
+        raise TableError(f"{path}: cannot be read as .parquet: {error}") from error
     frame = frame_of(table)
     note = f"{path}: {size_told(frame.n_rows, len(frame.names))}"
     return Frame(frame.names, frame.columns, notes=(note, *frame.notes))
