@@ -262,6 +262,33 @@ def test_a_table_is_told_in_its_own_units(opened, pages):
     assert words == {"plan", "country", "newsletter"}
 
 
+def test_what_sets_selected_rows_apart_is_told(opened, pages):
+    report = pages["customers"]
+    page = opened("customers")
+    label = next(card.label for card in report.cards if "high revenue" in card.summary)
+    lasso(page, report, label)
+    told = page.find_element("css selector", "#selection .apart").text
+    assert "high revenue" in told
+    own = report.cards[label].effects[0]
+    assert own.name == "revenue"
+    assert f"{own.mean:,.0f} vs {own.rest_mean:,.0f}" in told
+    assert "plan: pro" in told
+
+
+def test_words_are_found_on_the_map(opened, pages):
+    report = pages["texts"]
+    page = opened("texts")
+    page.find_element("id", "find").send_keys("passport")
+    wanted = ["passport" in text for text in report.texts]
+    until(page, "return document.getElementById('found').textContent === arguments[0]", f"{sum(wanted)} found")
+    lit = "return document.getElementById('map-plot').data[0].marker.opacity.map((each) => each > 0.5)"
+    until(page, "return document.getElementById('map-plot').data[0].marker.opacity.some((each) => each < 0.5)")
+    assert page.execute_script(lit) == wanted
+    click(page, "#reset")
+    until(page, "return document.getElementById('map-plot').data[0].marker.opacity.every((each) => each > 0.5)")
+    assert page.find_element("id", "find").get_attribute("value") == ""
+
+
 def test_many_rows_are_sampled_and_the_page_says_so(opened, downloaded):
     page = opened("many")
     assert "Map and table show 6,000 of 100,000 rows" in page.find_element("css selector", ".sampled").text

@@ -9,7 +9,7 @@ from adaam.webpage import PageKind, html_document
 
 KIND = PageKind(
     package="adaam.cluster_report",
-    scripts=("data.js", "table.js", "map.js", "main.js"),
+    scripts=("data.js", "apart.js", "table.js", "map.js", "main.js"),
     skip="Skip to the clusters",
     noscript="Cards, layers and method are complete without scripts; the map and the table of rows need them.",
 )

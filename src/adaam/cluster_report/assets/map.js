@@ -107,6 +107,9 @@ const Atlas = (() => {
         make("button", { type: "button", "aria-label": "Zoom in", onclick: () => zoom(0.7) }, "+"),
         make("button", { type: "button", "aria-label": "Zoom out", onclick: () => zoom(1 / 0.7) }, "−"),
         make("button", { type: "button", id: "reset", onclick: reset }, "reset view")));
+    document.getElementById("finder").append(
+      make("input", { type: "search", id: "find", placeholder: "Find on the map", "aria-label": "Find on the map", oninput: (event) => find(event.target.value) }),
+      make("span", { id: "found", role: "status" }));
     legend();
   }
 
@@ -122,6 +125,8 @@ const Atlas = (() => {
 
   function reset() {
     const { layout } = figure(plot.clientWidth);
+    document.getElementById("find").value = "";
+    document.getElementById("found").textContent = "";
     highlight(null);
     clear();
     Plotly.relayout(plot, { "xaxis.range": layout.xaxis.range, "yaxis.range": layout.yaxis.range });
@@ -175,10 +180,32 @@ const Atlas = (() => {
       make("h3", {}, `${places.length.toLocaleString("en")} row${places.length === 1 ? "" : "s"} selected`),
       make("ul", { class: "shares" }, ...lines.slice(0, 8).map(([label, count]) => make("li", {}, make("i", { class: "swatch", style: `background:${Data.color(label)}` }), Data.labelName(label), make("b", {}, count.toLocaleString("en"))))),
       ...(lines.length > 8 ? [make("p", {}, `and ${lines.length - 8} more clusters`)] : []),
+      ...apart(),
       make("p", { class: "actions" },
         make("button", { type: "button", class: "plain", id: "list-selected", onclick: () => Table.list({ places: state.selected }) }, "List them"),
         make("button", { type: "button", class: "plain", id: "download-selected", onclick: () => Data.download(Data.csvOf([...state.selected]), Data.fileName("selected")) }, "Download"),
         make("button", { type: "button", class: "plain", id: "clear-selected", onclick: () => { clear(); draw(); } }, "Clear")));
+  }
+
+  /* What the selected rows have in common, and others have not. */
+  function apart() {
+    const found = Apart.of(state.selected);
+    if (!found.length) return [];
+    return [make("h4", {}, "What sets them apart"), make("ul", { class: "apart" }, ...found.map(({ words, told }) => make("li", {}, words, make("small", {}, told))))];
+  }
+
+  /* Rows that hold these words are lit, all others dimmed. */
+  let waiting = 0;
+  function find(query) {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      mark(null);
+      clear();
+      const places = Table.matching(query);
+      state.highlight = places === null ? null : new Set(places);
+      document.getElementById("found").textContent = places === null ? "" : `${places.length.toLocaleString("en")} found`;
+      draw();
+    }, 150);
   }
 
   function clear() {

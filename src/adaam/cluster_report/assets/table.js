@@ -27,11 +27,15 @@ const Table = (() => {
     return searched;
   };
 
+  /* Places of the rows that hold all words, in any order; null where there is no word. */
+  function matching(query) {
+    const words = query.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    return words.length === 0 ? null : Data.every.filter((place) => words.every((word) => searchable()[place].includes(word)));
+  }
+
   function found() {
-    const words = state.query.trim().toLowerCase().split(/\s+/).filter(Boolean);
     const chosen = state.places;
-    const result = Data.every.filter((place) => (chosen === null || chosen.has(place)) && (state.cluster === "" || String(Data.label(place)) === state.cluster)
-      && (words.length === 0 || words.every((word) => searchable()[place].includes(word))));
+    const result = (matching(state.query) ?? Data.every).filter((place) => (chosen === null || chosen.has(place)) && (state.cluster === "" || String(Data.label(place)) === state.cluster));
     if (state.sort === null) return result;
     const { value, words: isWords } = columns[state.sort];
     const compare = (a, b) => {
@@ -98,5 +102,5 @@ const Table = (() => {
     paint();
     document.getElementById("rows").scrollIntoView();
   }
-  return { start, paint, list };
+  return { start, paint, list, matching };
 })();
