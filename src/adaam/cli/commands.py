@@ -33,7 +33,7 @@ from adaam.planning import plan
 from adaam.rows import WRITERS, ArrayRows, RowSource, checked_blocks, read_all, write_csv, writer_for
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 from adaam.storage import load, save
-from adaam.tables import CellError, TableError, counted, missing_cells
+from adaam.tables import CellError, TableEncoder, TableError, counted, is_vector_part, missing_cells
 
 MAPPED = (*WRITERS, ".npz")  # kinds of files for mapped rows
 Outputs = dict[str, Callable[[], object]]  # what writes each
@@ -132,8 +132,9 @@ def report(rows: Rows, model: AdaAMClustering, arguments: Namespace, classes: An
     table, texts, known = None, None, {}
     if rows.frame is not None and rows.encoder is not None:
         table = {name: cells for name, cells in rows.encoder.own_units(rows.frame).items() if name != rows.id_name}
-        words = [column.name for column in rows.encoder.columns_ if column.terms]
-        texts = ["" if cell is None else str(cell) for cell in table.pop(words[0])] if words else None
+        told = text_column(rows.encoder)
+        texts = None if told is None else ["" if cell is None else str(cell) for cell in table.pop(told)]
+        table = {name: cells for name, cells in table.items() if not is_vector_part(name)}
     if classes is not None:
         name = arguments.truth if rows.frame is not None and arguments.truth in rows.frame.names else "known class"
         missing = missing_cells(np.asarray(classes))
@@ -146,8 +147,16 @@ def report(rows: Rows, model: AdaAMClustering, arguments: Namespace, classes: An
         texts=texts,
         table=table,
         columns=known,
-        title=Path(arguments.rows).name,
+        title="standard input" if arguments.rows == STANDARD else Path(arguments.rows).name,
     )
+
+
+def text_column(encoder: TableEncoder) -> str | None:
+    """Return the column of texts that the clusters are about: whose words are used, or that stands beside vectors."""
+    taken = [column for column in encoder.columns_ if column.is_taken]
+    texts = [column.name for column in encoder.columns_ if column.kind == "text"]
+    used = [column.name for column in taken if column.terms]
+    return next(iter(used or (texts if all(is_vector_part(column.name) for column in taken) else [])), None)
 
 
 def in_memory(rows: Rows, label: str) -> Rows:

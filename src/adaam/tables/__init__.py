@@ -5,6 +5,7 @@ from adaam.tables.delimited import TextForm, read_delimited
 from adaam.tables.encoder import TableEncoder
 from adaam.tables.features import numbers_of
 from adaam.tables.frame import CellError, Frame, TableError, counted, frame_of, missing_cells
+from adaam.tables.nested import is_vector_part
 from adaam.tables.reading import ENDINGS, read_frame
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "TextForm",
     "counted",
     "frame_of",
+    "is_vector_part",
     "missing_cells",
     "numbers_of",
     "read_delimited",

@@ -1,6 +1,7 @@
 """Records whose values are themselves objects or lists, as columns: a name for each part of them."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,11 @@ def spread_column(name: str, values: list[Any], depth: int = 0) -> dict[str, lis
         if len(lengths) == 1 and 0 < (n := lengths.pop()) <= MAX_PARTS:
             return {f"{name}[{j}]": [None if value is None else value[j] for value in values] for j in range(n)}
     return {name: [json.dumps(value, default=str) if isinstance(value, Mapping | list) else value for value in values]}
+
+
+def is_vector_part(name: str) -> bool:
+    """Whether a column is one place of a list of numbers, such as `vector[0]`; alone it says nothing."""
+    return re.fullmatch(r".+\[\d+\]", name) is not None
 
 
 def _are_numbers(values: Iterable[Any]) -> bool:
