@@ -9,22 +9,15 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_is_fitted
 
 from adaam._typing import FloatVector, IntVector
-from adaam.cluster_profile import ClusterProfiles, cluster_profiles, incomplete_profiles
-from adaam.cluster_report.cards import Clustering, Told, cluster_cards, dense_column, weakest_rows
-from adaam.cluster_report.data import Choice, CountCurve, ReportColumn, ReportData, ReportLayer
+from adaam.cluster_report.cards import Clustering, cluster_cards, weakest_rows
+from adaam.cluster_report.data import Choice, CountCurve, ReportData, ReportLayer
+from adaam.cluster_report.description import description
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
 from adaam.cluster_report.pictures import image_bytes, images_that_fit
-from adaam.cluster_words import WordEffect, cluster_categories, cluster_words
 from adaam.rows import ArrayRows
 from adaam.selection import ClusterCount, Selection, Trial
 
-Categories = list[tuple[str, WordEffect]]  # with the names of their columns
-
 MAX_SHOWN = 6000  # points that stay smooth as SVG
-MAX_COLUMNS = 12
-N_WORDS = 10
-N_CATEGORIES = 4
-MAX_CATEGORIES = 200
 N_OUTLIERS = 12
 
 
@@ -75,36 +68,19 @@ def report_data(
     known = _clustering(model)
     names = _checked_names(model, X, names)
     n, given = len(known.labels), dict(columns or {})
-    own = {} if table is None else {str(name): table[name] for name in table}
-    _check_lengths(n, [("X", X), ("texts", texts), ("ids", ids), *given.items(), *own.items()])
+    own = None if table is None else {str(name): table[name] for name in table}
+    _check_lengths(n, [("X", X), ("texts", texts), ("ids", ids), *given.items(), *(own or {}).items()])
     rng = np.random.default_rng(0)
     fit = images_that_fit(images, n, np.shape(X)[1])
     shown = _shown(known, min(MAX_SHOWN, fit), rng)
     Z = np.asarray(model.transform(_rows_like_fitted(model, X, shown)))
     plane = discriminant_plane(Z, known.labels[shown])
     pictures = None if images is None else image_bytes(images, X, shown)
-    further = {str(name): _values(values) for name, values in given.items()}
-    read = {name: _values(values) for name, values in own.items() if name not in further}
-    profiles: ClusterProfiles | None
-    if table is not None:
-        values, profiles = _own_profiles(read, known)
-    else:
-        # Pixels are told by pictures, and coordinates of an embedding by texts; other features by their names.
-        told = images is None and (texts is None or names is not None)
-        values = csr_array(X) if issparse(X) else np.asarray(X)
-        profiles = cluster_profiles(values, known.labels, known.n_clusters, names) if told else None
-    words = None if texts is None else cluster_words(list(texts), known.labels, known.n_clusters, N_WORDS)
-    categories = _categories(further | read, known)
+    # Pixels are told by pictures, and coordinates of an embedding by texts; other features by their names.
+    has_features = images is None and (texts is None or names is not None)
+    told, listed = description(X if has_features else None, names, texts, own, given, known, shown)
     layers = tuple(_layer(each, known) for each in getattr(model, "cluster_layers_", ()))
-    told_rows = Told(profiles, values, words, [tuple(each[:N_CATEGORIES]) for each in categories], frozenset(further))
-    cards = cluster_cards(known, shown, Z, told_rows, pictures, _firmness(layers, known.labels))
-    listed = [ReportColumn(name, tuple(found[row] for row in shown)) for name, found in further.items()]
-    room = max(MAX_COLUMNS - len(listed), 0)
-    if table is not None:
-        kept = _telling_columns(read, profiles, categories, room)
-        listed += [ReportColumn(name, tuple(read[name][row] for row in shown)) for name in kept]
-    elif profiles is not None:
-        listed += [_feature(profiles.names[j], values, j, shown) for j in _telling(profiles, room)]
+    cards = cluster_cards(known, shown, Z, told, pictures, _firmness(layers, known.labels))
     return ReportData(
         title=str(title),
         n_features=int(np.shape(X)[1]),
@@ -117,7 +93,7 @@ def report_data(
         cards=cards,
         choice=_choice(model.selection_),
         ids=None if ids is None else tuple(str(each) for each in ids),
-        columns=tuple(listed[:MAX_COLUMNS]),
+        columns=listed,
         texts=None if texts is None else tuple(str(texts[row]) for row in shown),
         images=pictures,
         layers=layers,
@@ -185,69 +161,6 @@ def _rows_like_fitted(model: Any, X: Any, rows: IntVector) -> Any:
     if names is None or issparse(part):
         return part
     return ArrayRows(part, "X", [str(name) for name in names])
-
-
-def _own_profiles(columns: Mapping[str, list[float | str | None]], known: Clustering) -> tuple[Any, ClusterProfiles]:
-    """Numbers of a table in their own units, NaN where missing, and what they tell of clusters."""
-    numeric = [name for name, values in columns.items() if _is_numeric(values)]
-    values = np.array([[np.nan if v is None else v for v in columns[name]] for name in numeric], dtype=np.float64).T
-    values = values.reshape(len(known.labels), len(numeric))
-    return values, incomplete_profiles(values, known.labels, known.n_clusters, numeric)
-
-
-def _is_numeric(values: Sequence[float | str | None]) -> bool:
-    present = [value for value in values if value is not None]
-    return bool(present) and not any(isinstance(value, str) for value in present)
-
-
-def _telling_columns(
-    columns: Mapping[str, Any], profiles: ClusterProfiles | None, categories: Sequence[Categories], n: int
-) -> list[str]:
-    """Columns of a table of largest effect anywhere, in their own order; those of neither kind come last."""
-    strength = dict.fromkeys(columns, 0.0)
-    if profiles is not None:
-        strength |= dict(zip(profiles.names, np.abs(profiles.effects).max(axis=0, initial=0.0), strict=True))
-    for name, each in (pair for told in categories for pair in told):
-        strength[name] = max(strength.get(name, 0.0), each.effect)
-    kept = set(sorted(columns, key=lambda name: -strength[name])[:n])
-    return [name for name in columns if name in kept]
-
-
-def _telling(profiles: ClusterProfiles, n: int) -> list[int]:
-    """Features of largest effect anywhere, in their own order."""
-    strength = np.abs(profiles.effects).max(axis=0, initial=0.0)
-    return sorted(int(j) for j in np.argsort(-strength, kind="stable")[: max(n, 0)])
-
-
-def _feature(name: str, values: Any, j: int, shown: IntVector) -> ReportColumn:
-    return ReportColumn(name, tuple(float(value) for value in dense_column(values, j)[shown]))
-
-
-def _values(values: Any) -> list[float | str | None]:
-    """A further column: numbers where all are, words otherwise; what is missing is None."""
-    column = list(np.asarray(values, dtype=object))
-    missing = [value is None or value != value for value in column]
-    kinds = (
-        isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        for value, gone in zip(column, missing, strict=True)
-        if not gone
-    )
-    is_number = all(kinds)
-    return [
-        None if gone else float(value) if is_number else str(value) for value, gone in zip(column, missing, strict=True)
-    ]
-
-
-def _categories(columns: Mapping[str, list[float | str | None]], known: Clustering) -> list[Categories]:
-    """The most telling categories of each cluster, with their columns; columns of ids and texts have none."""
-    found: list[Categories] = [[] for _ in range(known.n_clusters)]
-    for name, values in columns.items():
-        kinds = set(values)
-        if all(not isinstance(kind, str) for kind in kinds) or len(kinds) > MAX_CATEGORIES:
-            continue
-        for cluster, told in enumerate(cluster_categories(values, known.labels, known.n_clusters)):
-            found[cluster] += [(str(name), each) for each in told]
-    return [sorted(each, key=lambda pair: -pair[1].weight) for each in found]
 
 
 def _layer(layer: Any, known: Clustering) -> ReportLayer:
