@@ -6,11 +6,13 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from adaam._typing import IntVector, Tall
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.fitting import prepared_sample, resolve_preparation, store
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.prepare import Preparation
+from adaam.prepare import LinearMap, Preparation
 from adaam.projection import discriminant
+from adaam.sample import Sample
 
 
 class DiscriminantMetric(LinearMetric):
@@ -80,11 +82,14 @@ class DiscriminantMetric(LinearMetric):
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
-        labels = np.unique(y, return_inverse=True)[1]
         engine = resolve_engine(self.engine)
-        prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=True)
-        store(self, prepared, discriminant(sample, labels, int(labels.max()) + 1), sample, X)
-        self.preparation_ = preparation
+        return self._fit_prepared(*prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=True), y, X)
+
+    def _fit_prepared(self, prepared: LinearMap, sample: Sample, y: IntVector, X: Tall) -> Self:
+        """Learn the map from rows that are prepared already."""
+        labels = np.unique(y, return_inverse=True)[1]
+        store(self, prepared, discriminant(sample, labels, int(labels.max()) + 1), sample, self._rows(X, reset=True))
+        self.preparation_ = resolve_preparation(self.preparation)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from adaam._typing import FloatVector, IntMatrix, IntVector
-from adaam.engines.links import HostLinks
+from adaam.engines.links import Links
 from adaam.partition.communities import Draws, refined
 from adaam.partition.dendrogram import dendrogram
 from adaam.partition.modularity import modularity, modularity_gain, row_modularity
@@ -17,9 +17,9 @@ from adaam.partition.view import Merging, View, cluster_means, merging
 
 # From one round of exchange to the next there are so many times more parts.
 PART_RATIO = 1.5
-# Of the ways to merge two clusters and split a third, so many are tried, the most promising first; and so many taken.
+# Of the ways to merge two clusters and split a third, so many are tried in a round, the most promising first.
 N_TRIES = 10
-MOST_SWAPS = 8
+MOST_ROUNDS = 3
 # A swap must gain more than so many standard errors; clusters that are equally good stay as the dendrogram has them.
 N_ERRORS = 2.0
 
@@ -93,10 +93,14 @@ def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int,
         return row_modularity(view.links, view.links.asarray(clusters)[merging.communities])
 
     highest = by_rows(clusters)
-    for _ in range(MOST_SWAPS):
+    for _ in range(MOST_ROUNDS):
         merges = dendrogram(links, places, within=clusters).merges[: m - n_clusters]
         second = _second_halves(merges, clusters)
-        for split, kept, emptied in _promising(links, clusters, second, n_clusters):
+        changed: set[int] = set()
+        for way in _promising(links, clusters, second, n_clusters):
+            if changed.intersection(way):
+                continue
+            split, kept, emptied = way
             tried = clusters.copy()
             tried[clusters == emptied] = kept
             tried[(clusters == split) & second] = emptied
@@ -106,9 +110,9 @@ def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int,
             found = by_rows(tried)
             if modularity_gain(found, highest).exceeds(N_ERRORS):
                 clusters, highest = tried, found
-                break
-        else:
-            return clusters
+                changed.update(way)
+        if not changed:
+            break
     return clusters
 
 
@@ -125,16 +129,17 @@ def _second_halves(merges: IntMatrix, clusters: IntVector) -> npt.NDArray[np.boo
 
 
 def _promising(
-    links: HostLinks, clusters: IntVector, second: npt.NDArray[np.bool_], n_clusters: int
+    links: Links, clusters: IntVector, second: npt.NDArray[np.bool_], n_clusters: int
 ) -> list[tuple[int, int, int]]:
     """Clusters to split, and pairs to merge, in order of what both together change modularity by."""
     degrees, total = links.degrees, links.degrees.sum()
-    nodes, others, weights = links.entries()
+    nodes, others, weights = links.nodes, links.others, links.weights
     crossing = (clusters[nodes] == clusters[others]) & (second[nodes] != second[others])
     cut = np.bincount(clusters[nodes[crossing]], weights[crossing], minlength=n_clusters)
     masses = np.bincount(clusters, degrees, minlength=n_clusters)
     parts = np.bincount(clusters[second], degrees[second], minlength=n_clusters)
-    a, b, joining = links.contracted(clusters, n_clusters).entries()
+    between = links.contracted(clusters, n_clusters)
+    a, b, joining = between.nodes, between.others, between.weights
     gains, losses = 2.0 * parts * (masses - parts) / total - cut, 2.0 * (masses[a] * masses[b] / total - joining)
     pairs = [i for i in np.argsort(losses, kind="stable")[: 2 * N_TRIES] if a[i] < b[i]]
     splits = np.argsort(-gains, kind="stable")[:N_TRIES]

@@ -21,7 +21,7 @@ from adaam.engines.cluster.tasks import (
     starts,
 )
 from adaam.engines.cluster.workers import Future, Workers
-from adaam.engines.links import HostLinks
+from adaam.engines.links import Links
 from adaam.engines.neighbors.graph import FittedHeat, HostHalf, NeighborGraph, pair_weights
 
 PIECES_FOLD = 4  # sets of links joined by one task
@@ -316,7 +316,7 @@ class ClusterGraph:
         """Rows in each connected piece, directions ignored, largest first."""
         return piece_sizes(self.parts, self.sizes, self.workers)
 
-    def links(self, weights: FloatVector) -> HostLinks:
+    def links(self, weights: FloatVector) -> Links:
         """Links that the neighbours make, on the host."""
         return self.host().links(weights)
 

@@ -8,7 +8,7 @@ import torch
 from adaam._typing import Column, FloatVector, IntVector
 from adaam.engines.columns import at, spread, total
 from adaam.engines.gpu.arrays import DeviceHalf, Place, host
-from adaam.engines.gpu.links import DeviceLinks, device_links
+from adaam.engines.links import Links, links_of
 from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
 
 ROUNDS = 4  # of joining pieces between two looks at whether all are joined, each of which waits for the device
@@ -84,12 +84,12 @@ class DeviceGraph:
         sizes = torch.bincount(lowest)
         return host(sizes[sizes > 0].sort(descending=True).values)
 
-    def links(self, weights: FloatVector) -> DeviceLinks:
+    def links(self, weights: FloatVector) -> Links:
         """Links that the neighbours make, averaged over the two directions; see `NeighborGraph.links`."""
         nodes, others = self.rows(), self.indices
         rows = torch.as_tensor(np.array(weights), device=nodes.device)
         given = self.shares * rows[nodes] * rows[others] / 2
-        return device_links(
+        return links_of(
             torch.cat([nodes, others]), torch.cat([others, nodes]), torch.cat([given, given]), rows * self.copies
         )
 
