@@ -109,7 +109,7 @@ def plan(
     workers: int | None = None,
     memory: float | None = None,
 ) -> Plan:
-    """Tell what `AdaAM(n_clusters, pairs=pairs).fit` does with so many rows, without doing it.
+    """Describe what `AdaAM(n_clusters, pairs=pairs).fit` would do with so many rows, and estimate its cost.
 
     Parameters
     ----------
@@ -120,8 +120,8 @@ def plan(
     pairs : {"auto", "all"} or RowBlocks, default="auto"
         As in `AdaAM`.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        As in `AdaAM`. Whether all pairs are looked at does not depend on the number of workers, so that neither does
-        the result.
+        As in `AdaAM`. Whether all pairs are used does not depend on the number of workers, so the result does not
+        either.
     itemsize : int, default=8
         Bytes of a number: 8 for float64, 4 for float32.
     stored : bool, default=False
@@ -134,7 +134,7 @@ def plan(
     Returns
     -------
     Plan
-        Print it, or ask it for `exact`, `n_pairs`, `memory_bytes` and `time_class`.
+        The plan; print it, or use its `exact`, `n_pairs`, `memory_bytes` and `time_class`.
 
     Examples
     --------

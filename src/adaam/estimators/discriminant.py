@@ -18,15 +18,15 @@ from adaam.sample import Sample
 class DiscriminantMetric(LinearMetric):
     """Linear discriminant map of a partition, in the form of a learned metric.
 
-    `AdaAMClustering` learns it from the clusters that it found in an AdaAM metric: at most one column less than there
-    are clusters, in which these lie as far apart, for their spread, as in any linear map.
+    `AdaAMClustering` learns it from the clusters that it found in an AdaAM metric. It has at most one column fewer than
+    there are clusters, and separates them, relative to their spread, as well as any linear map can.
 
     Parameters
     ----------
     preparation : {"unit", "linear", "center", "standard"} or Preparation, default="unit"
         How rows are prepared.
     engine : {"auto", "cpu", "gpu"} or engine, default="auto"
-        Where the work is done.
+        Where the computation runs.
 
     Attributes
     ----------
