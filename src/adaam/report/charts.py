@@ -116,10 +116,11 @@ def times_chart(found: Sequence[Summary], machine: str = "") -> Chart:
     """Fig. 3: time of a fit against the number of rows, semi-logarithmic, of fits that ran alone on one machine."""
     plain = [each for each in found if each.setting.n_rows is not None and each.setting.n_neighbors is None]
     panels = _panels(plain, lambda each: each.n, lambda each: each.fit_seconds, lambda each: 0.0)
+    where = f" ({machine})" if machine else ""
     return Chart(
         "fig3",
-        "Time of a fit against the number of rows" + (f" ({machine})" if machine else ""),
-        tuple(Panel(title_of(name), "rows", "seconds", series, log_y=True) for name, series in panels),
+        "Time of a fit against the number of rows",
+        tuple(Panel(title_of(name) + where, "rows", "seconds", series, log_y=True) for name, series in panels),
     )
 
 
