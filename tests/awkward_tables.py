@@ -429,6 +429,12 @@ def more_tables(X: Any, cells: list[list[str]]) -> list[Awkward]:
     merged = [["2023", None, "2024", None], ["h1", "h2", "h1", "h2"], *X.tolist()]
     add("merged.xlsx", excel(merged), fails=True, told=("row 1 (line 2) holds 'h1'", "--skip N"))
     add("below_merged.xlsx", excel(merged), "--skip", "1", told=("the second is called 'h1_2' here",))
+    worked_out = [["a", "b", "sum"], *([*map(float, row[:2]), f"=A{i}+B{i}"] for i, row in enumerate(X, start=2))]
+    add(
+        "formulas.xlsx",
+        excel(worked_out),
+        told=("column 'sum' holds formulas without stored values; open the file", "sum: left out (no values"),
+    )
     nested = [
         {"user": {"id": i, "city": ("Rome", "Oslo")[i % 2]}, "m": dict(zip("ab", map(float, row[:2]), strict=True))}
         for i, row in enumerate(X)

@@ -188,9 +188,26 @@ def _read_excel(path: Path, form: TextForm, sheet: str | None, expected: tuple[s
         cells = np.empty(len(body), dtype=object)
         cells[:] = [row[j] for _, row in body]
         columns.append(cells_of(cells))
+    empty = {name: j for name, j in zip(names, filled, strict=True) if not any(_is_filled(row[j]) for _, row in body)}
+    notes += [
+        f"column {each!r} holds formulas without stored values; open the file in a spreadsheet and save it to use them"
+        for each in _formula_columns(path, name, empty, body[0][0])
+    ]
     size = size_told(len(body), len(names))
     note = f"{path}: sheet {name!r}, {size}, {'with' if header else 'without'} a header"
     return arranged(names, columns, lines=np.array([i for i, _ in body]), notes=[note, *notes])
+
+
+def _formula_columns(path: Path, sheet: str, empty: dict[str, int], line: int) -> list[str]:
+    """Return those of the columns without values whose cells are formulas that no spreadsheet has worked out."""
+    if not empty:
+        return []
+    import openpyxl
+
+    book = openpyxl.load_workbook(path, read_only=True)
+    (row,) = book[sheet].iter_rows(line, line, values_only=True)
+    book.close()
+    return [name for name, j in empty.items() if j < len(row) and str(row[j]).startswith("=")]
 
 
 def _is_filled(cell: Any) -> bool:
