@@ -446,6 +446,35 @@ def test_arrow_keys_go_from_row_to_row_and_are_told(opened, pages):
     assert spoken == f"id-{after}, cluster {report.labels[after]}, strength {report.strengths[after]:.2f}"
 
 
+def test_the_keyboard_alone_reaches_everything(opened, pages):
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    report = pages["table"]
+    page = opened("table")
+    ActionChains(page).send_keys(Keys.TAB).perform()
+    assert page.switch_to.active_element.get_attribute("class") == "skip"
+    ActionChains(page).send_keys(Keys.ENTER).perform()
+    assert page.switch_to.active_element.get_attribute("id") == "main"
+    reached = set()
+    for _ in range(200):
+        ActionChains(page).send_keys(Keys.TAB).perform()
+        stop = page.switch_to.active_element
+        reached.add(stop.get_attribute("id") or stop.get_attribute("class"))
+        outline = "return getComputedStyle(document.activeElement).outlineStyle"
+        assert page.execute_script(outline) == "solid", stop.get_attribute("outerHTML")[:90]
+        if stop.get_attribute("id") == "download-all":
+            break
+    assert {"coloring", "reset", "find", "stage", "example", "search", "filter", "download-all"} <= reached
+    example = page.find_element("css selector", "#cluster-1 .exemplars button")
+    example.send_keys(Keys.ENTER)
+    kept = page.find_element("id", "inspector").get_attribute("data-place")
+    assert int(kept) == report.cards[1].exemplars[0]
+    page.find_element("css selector", "#legend [data-group='1']").send_keys(Keys.SPACE)
+    lit = "plot.data[0].marker.opacity.map((each) => each > 0.5)"
+    assert plot_state(page, lit) == (report.labels == 1).tolist()
+
+
 def test_the_table_is_searched_filtered_sorted_and_paged(opened, downloaded, pages):
     from selenium.webdriver.support.ui import Select
 
