@@ -131,7 +131,7 @@ def test_outliers_and_the_reasons_of_the_choice_are_kept(model, data):
     assert data.outliers[0] == 7
     assert data.choice.chosen == 1
     assert data.choice.trials[1] == ("linear", "rows as they are", "graph", "5", "0.700", "–", "1.00")
-    assert data.choice.steps == ("taken.", "3 starts agree by 0.95 (adjusted Rand index).")
+    assert data.choice.steps == ("taken.", "2 starts agree with the clusters by 0.95 (adjusted Rand index).")
     assert data.choice.count.modularity == (0.0, 0.4, 0.6, 0.7)
     assert data.choice.count.separateness == (None, pytest.approx(0.9), pytest.approx(0.8), 0.0)
     assert data.choice.count.steps == ("rows as they are: 4 clusters.",)

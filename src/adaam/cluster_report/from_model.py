@@ -204,7 +204,8 @@ def _firmness(layers: Sequence[ReportLayer], labels: IntVector) -> FloatVector |
 
 def _choice(selection: Selection) -> Choice:
     best, starts = selection.best, selection.starts
-    agreeing = [f"{len(starts) + 1} starts agree by {np.mean(starts):.2f} (adjusted Rand index)."] if starts else []
+    told = f"{len(starts)} starts agree with the clusters by {np.mean(starts or 0.0):.2f} (adjusted Rand index)."
+    agreeing = [told] if starts else []
     return Choice(
         metric=f"{best.metric}, preparation “{best.preparation}”, {best.n_components} columns",
         head=best.head,
