@@ -233,10 +233,10 @@ def told_apart(case):
 REFUSALS = [
     ("overflow in float64", lambda X, w, case: largest(X) > 1e139),
     ("length overflows in float64", lambda X, w, case: largest(X) > 1e306),
-    # The door saw a larger row, of weight zero.
-    ("vanish in float32", lambda X, w, case: case.dtype == "float32" and w is not None and (w == 0).any()),
+    # The door saw a larger row, of no weight beside the others.
+    ("vanish in float32", lambda X, w, case: case.dtype == "float32" and w is not None and (w < 1e-14 * w.sum()).any()),
     ("too short for float64 to tell their directions", lambda X, w, case: largest(X) < 1e-307),
-    ("vanish in float64. M", lambda X, w, case: 0 < largest(X if w is None else X[w > 0]) < 1e-138),
+    ("vanish in float64. M", lambda X, w, case: 0 < largest(X if w is None else X[w >= 1e-14 * w.sum()]) < 1e-138),
     ("cannot measure column", lambda X, w, case: np.abs(X.mean(axis=0)).min() < 1e-130),
     ("equal after preparation", lambda X, w, case: spread_of_prepared(X, w, case.model) < told_apart(case)),
     ("no more than 2**53 rows", lambda X, w, case: w.max() > 2.0**53 / len(w)),
