@@ -28,6 +28,11 @@ def neighbor_graph(sample: Sample, n_neighbors: int) -> Graph:
     return sample.engine.neighbor_graph(sample.X, n_neighbors, sample.engine_weights)
 
 
+def paper_neighbors(size: float, n_clusters: int) -> int:
+    """Neighbours of each row by the paper's rule, round(log2(n / c)), within what the rows allow."""
+    return int(np.clip(round(np.log2(max(size / n_clusters, 1.0))), 1, max(1, int(size) - 1)))
+
+
 def sampled_recall(sample: Sample, graph: Graph, n_neighbors: int) -> float:
     """Share of a graph's neighbours that are true ones, by a plain search from some of its rows.
 

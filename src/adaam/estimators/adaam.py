@@ -6,8 +6,8 @@ import numpy as np
 
 from adaam._checks import check_kind, check_whole
 from adaam._typing import Tall
-from adaam.affinity import AdaptiveAffinity, adaptive_affinity
-from adaam.affinity.adaptive import Learned
+from adaam.affinity import AdaptiveAffinity
+from adaam.affinity.adaptive import AllRows
 from adaam.engines import DaskEngine, Engine, resolve_engine
 from adaam.estimators.fitting import (
     check_clusters,
@@ -22,10 +22,11 @@ from adaam.estimators.fitting import (
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.phases import CallbackSupportMixin, fit_phases, with_callbacks
 from adaam.estimators.pooling import PooledModel, PoolingSettings, fit_array, fit_source, loaded
+from adaam.graph import paper_neighbors
 from adaam.large import RowBlocks, Stability
+from adaam.learning import LearnedMap, MethodSettings, learn
 from adaam.planning import Plan, check_pairs, plan
 from adaam.prepare import Preparation, warn_of_unlike_units
-from adaam.projection import lpp
 from adaam.rows import RowSource, as_rows
 from adaam.selection import DistinctRows, counted_clusters
 
@@ -216,12 +217,10 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             with phase("neighbours"):
                 source = neighbor_source(sample, neighbors)
                 graph = source(n_neighbors)
-            with phase("affinity"):
-                learned = adaptive_affinity(sample, graph, n_clusters, n_iter, settings)
-            with phase("projection"):
-                projection = lpp(sample.X, learned.affinity, n_components, engine=engine, moments=sample.moments)
+            method = MethodSettings(n_clusters, n_components, n_iter, settings)
+            learned = learn(AllRows(sample), method, lambda _: graph, phase=phase)
 
-            store(self, prepared, projection, sample, X)
+            store(self, prepared, learned.projection, sample, X)
             store_all_pairs(self, learned, n_neighbors, X)
             self.knn_recall_ = source.recall
             self.preparation_ = preparation
@@ -229,11 +228,11 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
 
     def _stored(self, model: PooledModel, dtype: Any, settings: PoolingSettings) -> Self:
         """Keep what row blocks taught."""
-        pooled = model.pooled
+        learned = model.learned
         precision = np.float32 if dtype == np.float32 else np.float64
-        store_map(self, model.prepared, pooled.projection, pooled.moments, precision)
-        self.cuts_, self.n_neighbors_, self.knn_recall_ = pooled.cuts, model.n_neighbors, None
-        self.pairs_, self.plan_, self.stability_ = model.pairs, model.plan, pooled.stability
+        store_map(self, model.prepared, learned.projection, learned.moments(), precision)
+        self.cuts_, self.n_neighbors_, self.knn_recall_ = learned.cuts, model.n_neighbors, None
+        self.pairs_, self.plan_, self.stability_ = model.pairs, model.plan, model.stability
         self.preparation_, self.engine_ = settings.preparation, settings.engine.name
         return self
 
@@ -277,7 +276,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     def _neighbor_count(self, size: float) -> int:
         if self.n_neighbors is not None:
             return check_whole("n_neighbors", self.n_neighbors)
-        return int(np.clip(round(np.log2(max(size / self.n_clusters_, 1.0))), 1, max(1, int(size) - 1)))
+        return paper_neighbors(size, self.n_clusters_)
 
     def _affinity_settings(self) -> AdaptiveAffinity:
         if self.affinity is None:
@@ -290,9 +289,9 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         return settings
 
 
-def store_all_pairs(model: AdaAM, learned: Learned, n_neighbors: int, X: Tall) -> None:
+def store_all_pairs(model: AdaAM, learned: LearnedMap, n_neighbors: int, X: Tall) -> None:
     """Keep what a fit on all pairs found beside its map."""
-    model.cuts_ = (learned.intermediate.cut, learned.final.cut)
+    model.cuts_ = learned.cuts
     model.n_neighbors_ = n_neighbors
     model.pairs_, model.stability_ = "all", None
     n, d = X.shape

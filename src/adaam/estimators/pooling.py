@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,21 +10,23 @@ import numpy as np
 from adaam._checks import check_weights
 from adaam._typing import Column, Tall
 from adaam.affinity import AdaptiveAffinity
+from adaam.affinity.adaptive import counted_halves
 from adaam.engines import Engine
 from adaam.estimators.fitting import check_clusters, check_components, row_weights
 from adaam.estimators.phases import FitPhases
+from adaam.graph import neighbor_graph
 from adaam.large import (
     BlockedRows,
     Deal,
-    Pooled,
-    PooledFit,
     RowBlocks,
     SpreadBlocks,
-    counted_blocks,
+    Stability,
     dealt_array,
+    stability,
     stream_preparation,
     taken_rows,
 )
+from adaam.learning import LearnedMap, MethodSettings, learn
 from adaam.planning import LOADED_BYTES, Plan, plan
 from adaam.prepare import LinearMap, Preparation, fit_preparation
 from adaam.progress import teller
@@ -37,7 +40,8 @@ class PooledModel:
     """All that a fit from row blocks found."""
 
     prepared: LinearMap
-    pooled: Pooled
+    learned: LearnedMap
+    stability: Stability | None  # None where there is one block only
     n_neighbors: int
     plan: Plan
     pairs: str | RowBlocks
@@ -127,16 +131,23 @@ def _fit(rows: BlockedRows | SpreadBlocks, planned: Plan, settings: PoolingSetti
     """Pool the blocks."""
     given = block_settings(settings.pairs)
     n_components = check_components(settings.n_components, settings.n_clusters, len(rows.prepared.components))
-    counted = counted_blocks(rows)
-    smallest = float(counted.sizes.min())
-    n_neighbors = settings.neighbor_count(float(counted.sizes.sum()))
+    counted = counted_halves(rows)
+    smallest = min(min(half.sizes) for half in counted)
+    n_neighbors = settings.neighbor_count(sum(half.size for half in counted))
     if n_neighbors > smallest - 1:
         raise ValueError(
             f"n_neighbors={n_neighbors} needs row blocks of more than {n_neighbors} rows, but the smallest of "
             f"{rows.n_blocks} has {smallest:g} (weights counted). Use RowBlocks with more rows, or fewer neighbours."
         )
     tell = teller(settings.verbose, PAUSE_SECONDS)
-    fit = PooledFit(rows, counted, settings.n_clusters, n_neighbors, settings.n_iter, settings.affinity, tell)
+    method = MethodSettings(settings.n_clusters, n_components, settings.n_iter, settings.affinity)
+    graph = partial(neighbor_graph, n_neighbors=n_neighbors)
+    learned = learn(rows, method, graph, counted=counted, tell=tell)
+    firmness = None
+    if learned.halves:
+        halves = [half.components for half in learned.halves]
+        smaller = int(min(half.size for half in counted))
+        firmness = stability(learned.projection.components, halves, learned.evidence.counts.gram, smaller)
     blocks = RowBlocks(planned.block_rows, planned.n_blocks, given.random_state)
     pairs = "all" if planned.exact else blocks
-    return PooledModel(rows.prepared, fit.learned(n_components), n_neighbors, planned, pairs)
+    return PooledModel(rows.prepared, learned, firmness, n_neighbors, planned, pairs)
