@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from adaam.engines.compiled import MANY_ROWS, uses_numba
 from adaam.engines.equal_rows import distinct
 from adaam.engines.neighbors import tiles as neighbor_tiles
 from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
-from adaam.engines.neighbors.ties import neighborhoods, tie_tolerance
+from adaam.engines.neighbors.ties import measured_graph
 from adaam.engines.protocol import Clusters, ClusterSums, Half, Result, pruned_laplacian
 from adaam.engines.pruned import tiles as pruned_tiles
 from adaam.engines.pruned.cut import (
@@ -212,15 +213,7 @@ class CPUEngine:
 
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> NeighborGraph:
         """Return the graph of nearest others, rows tied at the last place sharing it."""
-        rms_length = float(np.sqrt((self.row_norms(X) ** 2).mean()))
-
-        def search(width: int, rows: IntVector | None) -> tuple[IntMatrix, FloatMatrix]:
-            return self.neighbors(X, width, rows)
-
-        n = X.shape[0]
-        found = neighborhoods(search, spread(weights, n), n, n_neighbors, tie_tolerance(rms_length, X.dtype))
-        starts, indices, distances, shares, copies = found
-        return NeighborGraph(starts, indices, distances, spread(shares, len(indices)), copies, measured=True)
+        return measured_graph(partial(self.neighbors, X), self.row_norms(X), weights, n_neighbors, X.dtype)
 
     def asgraph(self, graph: NeighborGraph) -> NeighborGraph:
         """Return the graph itself."""

@@ -1,6 +1,6 @@
 """Equal rows on the host, found by hashing: by a quick one of all rows, and a sure one where that one repeats."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
 import numpy as np
@@ -15,21 +15,35 @@ BLOCK_BYTES = 1 << 21
 
 def distinct(X: Tall, weights: Column) -> tuple[Tall, Column]:
     """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
-    n = X.shape[0]
-    totals = np.bincount(first_equal(X), spread(weights, n), n)
+    kept, totals = merged_weights(first_equal(X), weights)
+    return X if len(kept) == X.shape[0] else X[kept], totals
+
+
+def merged_weights(first: IntVector, weights: Column) -> tuple[IntVector, Column]:
+    """Indices of first rows whose equals have positive weight, and that weight; `first` is that of `first_equal`."""
+    totals = np.bincount(first, spread(weights, len(first)), len(first))
     kept = np.flatnonzero(totals > 0)
-    rows = X if len(kept) == n else X[kept]
-    return rows, 1.0 if (totals[kept] == 1.0).all() else totals[kept]
+    return kept, 1.0 if (totals[kept] == 1.0).all() else totals[kept]
 
 
 def first_equal(X: Tall) -> IntVector:
     """Index of the first row equal to each row."""
+    suspects = np.arange(X.shape[0]) if issparse(X) else repeated(quick_hashes(X))
+    return first_of(X.shape[0], suspects, row_digests(X[suspects]))
+
+
+def first_of(n_rows: int, suspects: IntVector, digests: Iterable[bytes]) -> IntVector:
+    """Index of the first row equal to each of so many rows, of which none but the suspects may be equal to others."""
     first_seen: dict[bytes, int] = {}
-    owner = np.arange(X.shape[0])
-    suspects = owner if issparse(X) else repeated(quick_hashes(X))
-    for i, row in zip(suspects, row_bytes(X[suspects]), strict=True):
-        owner[i] = first_seen.setdefault(blake2b(row, digest_size=16).digest(), i)
-    return owner
+    first = np.arange(n_rows)
+    for i, digest in zip(suspects, digests, strict=True):
+        first[i] = first_seen.setdefault(digest, i)
+    return first
+
+
+def row_digests(X: Tall) -> Iterator[bytes]:
+    """Yield a digest of each row that no two different rows share."""
+    return (blake2b(row, digest_size=16).digest() for row in row_bytes(X))
 
 
 def repeated(hashes: IntVector) -> IntVector:

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from adaam._typing import Column
-from adaam.engines.columns import at, namespace
+from adaam._typing import Column, FloatVector
+from adaam.engines.columns import at, namespace, spread
+from adaam.engines.neighbors.graph import NeighborGraph
 
 # Rows of weight below one fill a neighbourhood slowly; past this many times k neighbours it stays unfilled.
 MAX_WIDENING = 16
@@ -86,6 +87,15 @@ def neighborhoods(search: Search, weights: Column, n: int, k: int, tolerance: An
         merged(1.0, shared.shares),
         copies,
     )
+
+
+def measured_graph(search: Search, norms: FloatVector, weights: Column, k: int, dtype: Any) -> NeighborGraph:
+    """Graph of the k nearest others of each row on the host, from a search there and the lengths of the rows."""
+    n = len(norms)
+    tolerance = tie_tolerance(float(np.sqrt(np.square(norms).mean())), dtype)
+    found = neighborhoods(search, spread(weights, n), n, k, tolerance)
+    shares = spread(found.shares, len(found.indices))
+    return NeighborGraph(found.starts, found.indices, found.distances, shares, found.copies, measured=True)
 
 
 def _settled(weights: Column, indices: Any, distances: Any, k: int, tolerance: Any) -> Any:

@@ -204,6 +204,15 @@ def exact_cut(entries: Entries, t: float) -> float:
             return float(tally.reaching(t))
 
 
+def cut_inside(bracket: Bracket, tallies: Iterable[Tally], t: float, dtype: Any) -> float | None:
+    """Cut from the entries listed inside a guessed bracket; None where it, or what `kept_from` keeps, lies outside."""
+    tally = joined(tallies)
+    if not tally.holds(t):
+        return None
+    cut = tally.reaching(t)
+    return cut if kept_from(cut, dtype) >= bracket.low else None
+
+
 def rounding_room(P: FloatMatrix) -> float:
     """Factor by which rounding may let |p_i . p_j| exceed the largest |p|²."""
     return 1.0 + (64 + int(P.shape[1])) * float(np.finfo(P.dtype).eps)

@@ -34,7 +34,7 @@ from adaam.engines.packing import (
     unpack_rows,
 )
 from adaam.engines.pruned import loops
-from adaam.engines.pruned.cut import MAX_DISTINCT, MIN_ROWS, Bracket, Tally, guess_bracket, joined, kept_from
+from adaam.engines.pruned.cut import MAX_DISTINCT, MIN_ROWS, Bracket, Tally, cut_inside, guess_bracket, kept_from
 from adaam.engines.pruned.tiles import PairBlock, PrunedSums, all_pairs, summed_rows
 
 # Columns of a tile: a panel of their rows of X stays in a core's own cache (decision 0016). Higher tiles use them more
@@ -337,13 +337,11 @@ def cut_laplacian(
         if sum(len(one.inside.values) for one in found) > MAX_DISTINCT:
             return None
     squares = np.einsum("ij,ij->i", P, P)
-    tally = joined([Tally(0.0, squares, diagonal).within(bracket), *(part.tally for part in found)])
-    if not tally.holds(t):
+    own = Tally(0.0, squares, diagonal).within(bracket)
+    cut = cut_inside(bracket, [own, *(part.tally for part in found)], t, P.dtype)
+    if cut is None:
         return None
-    cut = tally.reaching(t)
     threshold = kept_from(cut, P.dtype)
-    if threshold < bracket.low:
-        return None
     for part, (along, down) in zip(found, ordered_map(lambda one: work.complete(one, threshold), found), strict=True):
         sums[part.rows] += along
         sums += down
