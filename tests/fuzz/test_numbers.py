@@ -315,11 +315,17 @@ def faults(model, X, weights, case, given):
         Z = model.transform(X)
         if Z.shape != (case.n, found) or not np.isfinite(Z).all():
             return f"mapped rows of shape {Z.shape}, or not finite"
-        if not np.isfinite(model.explain().share).all():
+        if not explained(model.explain()):
             return "contributions are not finite"
     if hasattr(model, "predict") and not np.isin(model.predict(X), model.labels_).all():
         return "predicted labels that no row has"
     return unlike_itself(model, X, weights, case, given)
+
+
+def explained(explanation):
+    """Tell whether shares of features are finite, or effects of features are numbers: infinite ones have their meaning."""
+    share = getattr(explanation, "share", None)
+    return not np.isnan(explanation.effects).any() if share is None else np.isfinite(share).all()
 
 
 def components_wanted(model, rank):

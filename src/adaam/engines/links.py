@@ -41,12 +41,19 @@ class Links(Protocol):
         """Return node, other node and weight of every link, both directions, ordered by node; loops left out."""
         ...
 
-    def sums_by_label(self, labels: Any, n_labels: int) -> tuple[Any, Any, Any]:
-        """Return node, label and the sum of the node's links to others of that label, ordered by node."""
+    def sums_by_label(self, labels: Any, n_labels: int, nodes: Any = None) -> tuple[Any, Any, Any]:
+        """Return place, label and the sum of a node's links to others of that label, ordered by place.
+
+        The place is that in `nodes`, some nodes in ascending order; it is the node itself where these are all.
+        """
         ...
 
-    def best(self, values: Any, nodes: Any, choices: Any) -> tuple[Any, Any]:
-        """Return the largest value of each node and its choice, the lowest of ties; -inf and 0 for nodes without."""
+    def best(self, values: Any, places: Any, choices: Any, n_places: int) -> tuple[Any, Any]:
+        """Return the largest value at each place and its choice, the lowest of ties; -inf and 0 where there is none."""
+        ...
+
+    def neighbors(self, nodes: Any) -> Any:
+        """Return the nodes that some are linked to, in any order; they may repeat."""
         ...
 
     def contracted(self, labels: Any, n_labels: int) -> "Links":
@@ -100,22 +107,30 @@ class HostLinks:
         """Return node, other node and weight of every link, both directions, ordered by node; loops left out."""
         return self._nodes, self.matrix.indices, self.matrix.data
 
-    def sums_by_label(self, labels: IntVector, n_labels: int) -> tuple[IntVector, IntVector, FloatVector]:
-        """Return node, label and the sum of the node's links to others of that label, ordered by node."""
-        sums = self.matrix @ _indicator(labels, n_labels)
-        return np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(sums.indptr)), sums.indices, sums.data
+    def sums_by_label(
+        self, labels: IntVector, n_labels: int, nodes: IntVector | None = None
+    ) -> tuple[IntVector, IntVector, FloatVector]:
+        """Return place, label and the sum of a node's links to others of that label, ordered by place."""
+        sums = (self.matrix if nodes is None else self.matrix[nodes]) @ _indicator(labels, n_labels)
+        return np.repeat(np.arange(sums.shape[0], dtype=np.int32), np.diff(sums.indptr)), sums.indices, sums.data
 
-    def best(self, values: FloatVector, nodes: IntVector, choices: IntVector) -> tuple[FloatVector, IntVector]:
-        """Return the largest value of each node and its choice, the lowest of ties; -inf and 0 for nodes without."""
-        largest = np.full(self.n_nodes, -np.inf)
-        chosen = np.zeros(self.n_nodes, dtype=np.intp)
-        if len(nodes):
-            first = np.flatnonzero(np.concatenate([[True], nodes[1:] != nodes[:-1]]))
-            present = nodes[first]
+    def best(
+        self, values: FloatVector, places: IntVector, choices: IntVector, n_places: int
+    ) -> tuple[FloatVector, IntVector]:
+        """Return the largest value at each place and its choice, the lowest of ties; -inf and 0 where there is none."""
+        largest = np.full(n_places, -np.inf)
+        chosen = np.zeros(n_places, dtype=np.intp)
+        if len(places):
+            first = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
+            present = places[first]
             largest[present] = np.maximum.reduceat(values, first)
-            ties = np.where(values == largest[nodes], choices, np.iinfo(np.int32).max)
+            ties = np.where(values == largest[places], choices, np.iinfo(np.int32).max)
             chosen[present] = np.minimum.reduceat(ties, first)
         return largest, chosen
+
+    def neighbors(self, nodes: IntVector) -> IntVector:
+        """Return the nodes that some are linked to, in any order; they may repeat."""
+        return np.asarray(self.matrix[nodes].indices)
 
     def contracted(self, labels: IntVector, n_labels: int) -> "HostLinks":
         """Merge nodes of equal label into one."""

@@ -1,5 +1,6 @@
 """Communities: clusters found by moving rows along links while modularity rises."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +49,7 @@ def local_communities(links: Links, resolution: float, draws: Draws) -> tuple[An
         Number of communities.
     """
     labels = links.asarray(draws.singletons(links.n_nodes))
-    for _ in range(MAX_SWEEPS):
-        labels, n_moved = _sweep(links, labels, links.n_nodes, resolution, draws)
+    for labels, n_moved in _sweeps(links, labels, links.n_nodes, resolution, draws):  # noqa: B007
         if n_moved <= FEW_MOVES * links.n_nodes:
             break
     found, labels = links.xp.unique(labels, return_inverse=True)
@@ -59,30 +59,50 @@ def local_communities(links: Links, resolution: float, draws: Draws) -> tuple[An
 def refined(links: Links, labels: Any, n_labels: int, draws: Draws, *, resolution: float = 1.0) -> Any:
     """Move single rows between given communities while modularity rises; none of these is emptied."""
     best, highest = labels, _quality(links, labels, n_labels, resolution)
-    for _ in range(MAX_SWEEPS):
-        labels, n_moved = _sweep(links, labels, n_labels, resolution, draws)
-        if n_moved == 0 or int((links.xp.bincount(labels, minlength=n_labels) == 0).sum()):
+    for moved, n_moved in _sweeps(links, labels, n_labels, resolution, draws):
+        if n_moved == 0:
+            continue
+        if int((links.xp.bincount(moved, minlength=n_labels) == 0).sum()):
             break
-        quality = _quality(links, labels, n_labels, resolution)
+        quality = _quality(links, moved, n_labels, resolution)
         if quality > highest:
-            best, highest = labels, quality
+            best, highest = moved, quality
     return best
 
 
-def _sweep(links: Links, labels: Any, n_labels: int, resolution: float, draws: Draws) -> tuple[Any, int]:
-    """Let a random half of the nodes join the community that gains most; return the labels and how many moved."""
+def _sweeps(
+    links: Links, labels: Any, n_labels: int, resolution: float, draws: Draws
+) -> Iterator[tuple[Any, int]]:
+    """Move nodes to the community that gains most, a random half of them at once; yield labels and how many moved.
+
+    A node that had no reason to move is looked at again only after one that it is linked to has moved (the queue of
+    Traag et al. 2019), so late sweeps cost little.
+    """
     xp, degrees = links.xp, links.degrees
     scale = resolution / degrees.sum()
-    totals = xp.bincount(labels, weights=degrees, minlength=n_labels)
-    nodes, found, sums = links.sums_by_label(labels, n_labels)
-    own = labels[nodes] == found
-    gains = sums - scale * degrees[nodes] * (totals[found] - xp.where(own, degrees[nodes], 0.0))
-    highest, choice = links.best(gains, nodes, found)
-    staying = -scale * degrees * (totals[labels] - degrees)
-    staying[nodes[own]] = gains[own]
-    movers = links.asarray(draws.half(links.n_nodes))
-    moving = movers & (highest > staying + ROUNDING * degrees)
-    return xp.where(moving, choice, labels), int(moving.sum())
+    waiting = links.asarray(np.ones(links.n_nodes, dtype=bool))
+    for _ in range(MAX_SWEEPS):
+        nodes = xp.where(links.asarray(draws.half(links.n_nodes)) & waiting)[0]
+        if len(nodes) == 0:
+            if not bool(waiting.any()):
+                return
+            continue
+        totals = xp.bincount(labels, weights=degrees, minlength=n_labels)
+        place, found, sums = links.sums_by_label(labels, n_labels, nodes)
+        mine, own = degrees[nodes], labels[nodes]
+        staying = -scale * mine * (totals[own] - mine)
+        inside = own[place] == found
+        gains = sums - scale * mine[place] * (totals[found] - xp.where(inside, mine[place], 0.0))
+        staying[place[inside]] = gains[inside]
+        highest, choice = links.best(gains, place, found, len(nodes))
+        moving = highest > staying + ROUNDING * mine
+        moved = nodes[moving]
+        shifts = xp.zeros_like(labels)
+        shifts[moved] = choice[moving] - own[moving]
+        labels = labels + shifts
+        waiting[nodes] = False
+        waiting[links.neighbors(moved)] = True
+        yield labels, len(moved)
 
 
 def _quality(links: Links, labels: Any, n_labels: int, resolution: float) -> float:

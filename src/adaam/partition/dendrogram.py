@@ -85,7 +85,7 @@ def dendrogram(links: Links, places: Callable[[], Places], within: IntVector | N
         if inside is not None:
             allowed = inside[nodes] == inside[others]
             nodes, others, factors = nodes[allowed], others[allowed], factors[allowed]
-        highest, partner = (links.to_host(part) for part in links.best(factors, nodes, others))
+        highest, partner = (links.to_host(part) for part in links.best(factors, nodes, others, links.n_nodes))
         place = np.arange(links.n_nodes)
         mutual = np.isfinite(highest) & (partner[partner] == place)
         first = np.flatnonzero(mutual & (place < partner))

@@ -75,12 +75,12 @@ def layered(view: View, communities: IntVector, labels: IntVector) -> Layers:
     m = len(pairs)
     of_leaf = np.empty(m, dtype=np.intp)
     of_leaf[leaves] = labels
-    links = view.links.contracted(view.links.asarray(leaves), m)
+    links = view.links.contracted(view.links.asarray(leaves), m).host()
     tree = dendrogram(links, lambda: cluster_means(view, leaves, m), within=of_leaf)
     numbers = _persistent_numbers(tree, n_clusters)
     sizes = np.bincount(leaves, view.weights, minlength=m)
     looked_at = splits(
-        view, Merging(view.links.asarray(leaves), links.host(), tree), numbers[-1] - 1 if numbers[-1] > 1 else 0
+        view, Merging(view.links.asarray(leaves), links, tree), numbers[-1] - 1 if numbers[-1] > 1 else 0
     )
     ratios = np.array([split.ratio for split in looked_at])
     layers = []

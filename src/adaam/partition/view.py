@@ -96,9 +96,9 @@ def merging(view: View, n_clusters: int, draws: Draws) -> Merging:
         communities, m = local_communities(links, resolution, draws)
     if m < n_clusters:
         communities, m = links.asarray(draws.singletons(links.n_nodes)), links.n_nodes
-    between = links.contracted(communities, m)
+    between = links.contracted(communities, m).host()
     tree = dendrogram(between, lambda: cluster_means(view, links.to_host(communities), m))
-    return Merging(communities, between.host(), tree)
+    return Merging(communities, between, tree)
 
 
 def cluster_means(view: View, labels: IntVector, n_labels: int) -> tuple[FloatMatrix, FloatVector]:

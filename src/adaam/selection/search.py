@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
@@ -9,16 +10,18 @@ from sklearn.metrics import adjusted_rand_score
 from adaam._typing import FloatVector, IntVector
 from adaam.engines import Engine
 from adaam.engines.blocks import ordered_map
+from adaam.engines.columns import at
 from adaam.partition import View, modularity_gain, partition, row_modularity
-from adaam.selection.family import FEWEST_COLUMNS, Candidate, Prepared, learned_maps
+from adaam.selection.family import FEWEST_COLUMNS, Candidate, Prepared, learned_maps, learning_rows, random_rows
 from adaam.selection.report import Selection, Trial
 
 HEADS = ("k-means", "graph")
 # A more elaborate partition must gain more than so many standard errors over a simpler one.
 N_ERRORS = 2.0
-# k-means on rows as they are is where the climb begins and seldom where it ends, so it is sketched: few starts, on
-# leading columns, two for each cluster and never fewer than these. (What k-means relaxes to lies in one less than there
-# are clusters: Ding, He 2004.) Where it is chosen, it is done again in full.
+# k-means on rows as they are is where the climb begins and seldom where it ends, so it is sketched: on some of the rows
+# and their leading columns, as many as there are clusters and never fewer than these. (What k-means relaxes to lies in
+# one less than there are clusters: Ding, He 2004.) Of many clusters one start is as good as another. Where k-means is
+# chosen, it is done again in full.
 SKETCH_STARTS = 3
 SKETCH_COLUMNS = 32
 # The choice is made from the rows alone: it does not depend on the caller's seed.
@@ -145,12 +148,21 @@ def _partitioned(contender: Contender, head: str, task: Task) -> Outcome:
     if head == "graph":
         labels = partition(view, task.n_clusters, SEARCH_SEED).labels
     else:
-        n_columns = max(SKETCH_COLUMNS, 2 * task.n_clusters)
-        column = view.engine.column(view.weights)
-        few = view.Z[:, :n_columns] if view.Z.shape[1] > n_columns else view.Z
-        n_init = min(task.n_init, SKETCH_STARTS)
-        labels = view.links.asarray(view.engine.kmeans(few, task.n_clusters, n_init, SEARCH_SEED, column).labels)
+        labels = view.links.asarray(_sketched_kmeans(view, task))
     return Outcome(contender, head, np.asarray(view.links.to_host(labels)), row_modularity(view.links, labels))
+
+
+def _sketched_kmeans(view: View, task: Task) -> IntVector:
+    """Labels of rows by k-means on some of them."""
+    engine, weights = view.engine, view.engine.column(view.weights)
+    Z = view.Z[:, : max(SKETCH_COLUMNS, task.n_clusters)]
+    some: Any = slice(None)
+    n_some = learning_rows(task.n_clusters)
+    if n_some < view.n_rows and view.ranks is not None:
+        some = random_rows(view.ranks, n_some, seed=SEARCH_SEED)
+    n_init = max(1, min(task.n_init, SKETCH_STARTS, SKETCH_COLUMNS // task.n_clusters))
+    found = engine.kmeans(Z[some], task.n_clusters, n_init, SEARCH_SEED, at(weights, some))
+    return engine.nearest(Z, found.centers)
 
 
 def _worth_learning(outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -40,21 +40,42 @@ class DeviceLinks:
         """Return node, other node and weight of every link, both directions, ordered by node; loops left out."""
         return self.nodes, self.others, self.weights
 
-    def sums_by_label(self, labels: torch.Tensor, n_labels: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return node, label and the sum of the node's links to others of that label, ordered by node."""
-        return _summed(self.nodes, labels[self.others], self.weights, n_labels)
+    def sums_by_label(
+        self, labels: torch.Tensor, n_labels: int, nodes: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return place, label and the sum of a node's links to others of that label, ordered by place."""
+        if nodes is None:
+            return _summed(self.nodes, labels[self.others], self.weights, n_labels)
+        entries, places = self._entries_of(nodes)
+        return _summed(places, labels[self.others[entries]], self.weights[entries], n_labels)
+
+    def _entries_of(self, nodes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the entries of some nodes, in ascending order, and the place of each entry's node among them."""
+        counts = self._starts[nodes + 1] - self._starts[nodes]
+        places = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), counts)
+        first = self._starts[nodes] - (counts.cumsum(0) - counts)
+        return first[places] + torch.arange(len(places), device=nodes.device), places
+
+    @cached_property
+    def _starts(self) -> torch.Tensor:
+        """First entry of each node."""
+        return torch.searchsorted(self.nodes, torch.arange(self.n_nodes + 1, device=self.nodes.device))
 
     def best(
-        self, values: torch.Tensor, nodes: torch.Tensor, choices: torch.Tensor
+        self, values: torch.Tensor, places: torch.Tensor, choices: torch.Tensor, n_places: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the largest value of each node and its choice, the lowest of ties; -inf and 0 for nodes without."""
-        largest = torch.full((self.n_nodes,), -torch.inf, dtype=values.dtype, device=values.device)
-        largest = largest.scatter_reduce_(0, nodes, values, "amax")
+        """Return the largest value at each place and its choice, the lowest of ties; -inf and 0 where there is none."""
+        largest = torch.full((n_places,), -torch.inf, dtype=values.dtype, device=values.device)
+        largest = largest.scatter_reduce_(0, places, values, "amax")
         none = torch.iinfo(torch.int64).max
-        ties = torch.where(values == largest[nodes], choices, none)
-        chosen = torch.full((self.n_nodes,), none, dtype=torch.int64, device=values.device)
-        chosen = chosen.scatter_reduce_(0, nodes, ties, "amin")
+        ties = torch.where(values == largest[places], choices, none)
+        chosen = torch.full((n_places,), none, dtype=torch.int64, device=values.device)
+        chosen = chosen.scatter_reduce_(0, places, ties, "amin")
         return largest, torch.where(chosen == none, 0, chosen)
+
+    def neighbors(self, nodes: torch.Tensor) -> torch.Tensor:
+        """Return the nodes that some are linked to, in any order; they may repeat."""
+        return self.others[self._entries_of(nodes)[0]]
 
     def contracted(self, labels: torch.Tensor, n_labels: int) -> "DeviceLinks":
         """Merge nodes of equal label into one."""
