@@ -42,10 +42,10 @@ class Sample:
         """X'X with copies counted, made once."""
         if "gram" not in self._made:
             # Rows in float32 are less their components than those in float64.
-            known = self.spreads is not None and self.X.dtype == np.float64
-            self._made["gram"] = (
-                np.diag(self.spreads) if known else self.engine.cross(self.X, self.X, self.engine_weights)
-            )
+            if self.spreads is not None and self.X.dtype == np.float64:
+                self._made["gram"] = np.diag(self.spreads)
+            else:
+                self._made["gram"] = self.engine.cross(self.X, self.X, self.engine_weights)
         return np.asarray(self._made["gram"])
 
     def moments(self) -> FloatMatrix:

@@ -12,10 +12,9 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines import zeros
 from adaam.engines.blocks import blas_threads, ordered_map, row_blocks
 from adaam.engines.columns import at, beside, spread, total
-from adaam.engines.compiled import MANY_ROWS, uses_numba
+from adaam.engines.compiled import MANY_ROWS, PANEL, few_filled, panel_count, uses_numba
 from adaam.engines.equal_rows import distinct
 from adaam.engines.neighbors import tiles as neighbor_tiles
 from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
@@ -133,9 +132,13 @@ class CPUEngine:
         if between_rows:
             root = np.sqrt(spread(weights, n))
             return _row_products(X, scale, mean) * root[:, None] * root
-        found = zeros.scatter(X, scale, mean, weights, self.kernels)
-        if found is not None:
-            return found
+        # A panel takes rows of the sum up to its own last column, where a dense product takes those up to each column.
+        if uses_numba(self.kernels, n) and few_filled(X, d, PANEL * (panel_count(d) + 1)):
+            from adaam.engines import zeros
+
+            found = zeros.scatter(X, scale, mean, weights)
+            if found is not None:
+                return found
         used = np.arange(d) if issparse(X) else self._used_columns(X, mean)
 
         def part(rows: slice) -> FloatMatrix:
@@ -165,9 +168,12 @@ class CPUEngine:
         Preparations are float64, so a fit works in float64 also on float32 rows: tiles are as fast in it, and the
         weakly determined last directions need it.
         """
-        found = zeros.project(X, scale, mean, components, self.kernels)
-        if found is not None:
-            return found
+        m = len(components)
+        if uses_numba(self.kernels, X.shape[0]) and few_filled(X, m, PANEL * panel_count(m)):
+            from adaam.engines import zeros
+
+            if np.result_type(X.dtype, components.dtype) == np.float64:
+                return zeros.project(X, scale, mean, components)
         offset = mean @ components.T
         out = np.empty((X.shape[0], len(components)), dtype=np.result_type(X.dtype, components.dtype))
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam.engines.packing import WORD
 from adaam.engines.simd import (
     N_LANES,
     ONES,
     UNROLLED,
+    WORD,
     add,
     add_squared_difference,
     compiled,

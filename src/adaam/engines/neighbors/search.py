@@ -33,7 +33,7 @@ from adaam.engines.neighbors.loops import (
     sweep_pairs,
     update_topk,
 )
-from adaam.engines.packing import WORD
+from adaam.engines.simd import WORD
 
 SMALLEST, LARGEST = 1e-140, 1e140  # entries whose squares neither vanish nor overflow
 BLOCK_BYTES = 1 << 22
