@@ -247,7 +247,6 @@ class GPUEngine:
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
         """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the device."""
         from adaam.engines.gpu import neighbors
-        from adaam.engines.gpu.graph import DeviceGraph
 
         place, rows = self._place(), self._dense(X)
         tolerance = self.row_norms(X).square().mean().sqrt() * tie_tolerance(1.0, X.dtype)
@@ -256,12 +255,12 @@ class GPUEngine:
             return neighbors.neighbors(place, rows, width, chosen, fused=self._fused(place))
 
         found = neighborhoods(search, place.column(weights), X.shape[0], n_neighbors, tolerance)
-        return DeviceGraph(*found, measured=True)
+        return neighbors.DeviceGraph(*found, measured=True)
 
     @verb
     def asgraph(self, graph: NeighborGraph) -> Graph:
         """Copy a host graph to the device."""
-        from adaam.engines.gpu.graph import on_device
+        from adaam.engines.gpu.neighbors import on_device
 
         return on_device(self._place(), graph)
 
