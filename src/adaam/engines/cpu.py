@@ -1,7 +1,7 @@
 """The CPU engine: row blocks on all cores, exact, nothing n x n."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -219,7 +219,8 @@ class CPUEngine:
 
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> NeighborGraph:
         """Return the graph of nearest others, rows tied at the last place sharing it."""
-        return measured_graph(partial(self.neighbors, X), self.row_norms(X), weights, n_neighbors, X.dtype)
+        found = measured_graph(partial(self.neighbors, X), self.row_norms(X), weights, n_neighbors, X.dtype)
+        return replace(found, kernels=self.kernels)
 
     def asgraph(self, graph: NeighborGraph) -> NeighborGraph:
         """Return the graph itself."""

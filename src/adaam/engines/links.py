@@ -52,12 +52,29 @@ class Links(Protocol):
         """Return the largest value at each place and its choice, the lowest of ties; -inf and 0 where there is none."""
         ...
 
+    def moves(self, labels: Any, totals: Any, scale: float, nodes: Any) -> tuple[Any, Any, Any]:
+        """Look at what some nodes would gain by another label.
+
+        The gain is that of modularity: the sum of the links of a node to others of a label, less `scale` times its
+        degree times those of the label in `totals`, its own left out.
+
+        Returns
+        -------
+        highest, choices, staying : array of shape (n_nodes,)
+            Highest gain and its label, the lowest of ties; the gain of the label that the node has.
+        """
+        ...
+
     def neighbors(self, nodes: Any) -> Any:
         """Return the nodes that some are linked to, in any order; they may repeat."""
         ...
 
     def contracted(self, labels: Any, n_labels: int) -> "Links":
         """Merge nodes of equal label into one."""
+        ...
+
+    def scaled(self, factors: Any) -> "Links":
+        """Multiply the weight of every link by its factor, in the order of `entries`."""
         ...
 
     def induced(self, nodes: IntVector) -> "Links":
@@ -83,10 +100,11 @@ class Links(Protocol):
 
 @dataclass(frozen=True)
 class HostLinks:
-    """Links on the host, as a sparse matrix without its diagonal."""
+    """Links on the host, as a sparse matrix without its diagonal; moves along them are compiled where that is asked."""
 
     matrix: csr_array
     loops: FloatVector
+    compiled: bool = False
     xp: Any = np
 
     @property
@@ -128,6 +146,25 @@ class HostLinks:
             chosen[present] = np.minimum.reduceat(ties, first)
         return largest, chosen
 
+    def moves(
+        self, labels: IntVector, totals: FloatVector, scale: float, nodes: IntVector
+    ) -> tuple[FloatVector, IntVector, FloatVector]:
+        """Look at what some nodes would gain by another label."""
+        if not self.compiled:
+            return generic_moves(self, labels, totals, scale, nodes)
+        from adaam.engines.link_loops import best_moves
+
+        n = len(nodes)
+        found = np.empty(n), np.empty(n, dtype=np.int64), np.empty(n)
+        starts, others = self._places
+        whole = np.asarray(labels, dtype=np.int64), np.asarray(nodes, dtype=np.int64)
+        best_moves(starts, others, self.matrix.data, self.degrees, whole[0], totals, float(scale), whole[1], *found)
+        return found
+
+    @cached_property
+    def _places(self) -> tuple[IntVector, IntVector]:
+        return self.matrix.indptr.astype(np.int64, copy=False), self.matrix.indices.astype(np.int32, copy=False)
+
     def neighbors(self, nodes: IntVector) -> IntVector:
         """Return the nodes that some are linked to, in any order; they may repeat."""
         return np.asarray(self.matrix[nodes].indices)
@@ -137,11 +174,18 @@ class HostLinks:
         members = _indicator(labels, n_labels)
         between = csr_array(members.T @ (self.matrix @ members))
         loops = between.diagonal() + np.bincount(labels, self.loops, minlength=n_labels)
-        return HostLinks(without_diagonal(between), loops)
+        return HostLinks(without_diagonal(between), loops, self.compiled)
+
+    def scaled(self, factors: FloatVector) -> "HostLinks":
+        """Multiply the weight of every link by its factor, in the order of `entries`."""
+        matrix = self.matrix
+        return HostLinks(
+            csr_array((matrix.data * factors, matrix.indices, matrix.indptr), matrix.shape), self.loops, self.compiled
+        )
 
     def induced(self, nodes: IntVector) -> "HostLinks":
         """Return the links among some nodes, given in ascending order."""
-        return HostLinks(csr_array(self.matrix[nodes][:, nodes]), self.loops[nodes])
+        return HostLinks(csr_array(self.matrix[nodes][:, nodes]), self.loops[nodes], self.compiled)
 
     def smoothed(self, values: FloatVector) -> FloatVector:
         """Mean over each node's linked others of one number a node; a node without links keeps its own."""
@@ -159,6 +203,18 @@ class HostLinks:
     def to_host(self, values: Any) -> Any:
         """Return the vector itself."""
         return np.asarray(values)
+
+
+def generic_moves(links: Links, labels: Any, totals: Any, scale: float, nodes: Any) -> tuple[Any, Any, Any]:
+    """Look at what some nodes would gain by another label, with what NumPy and torch have in common."""
+    mine, own = links.degrees[nodes], labels[nodes]
+    place, found, sums = links.sums_by_label(labels, len(totals), nodes)
+    staying = -(scale * mine * (totals[own] - mine))
+    inside = own[place] == found
+    gains = sums - scale * mine[place] * (totals[found] - links.xp.where(inside, mine[place], 0.0))
+    staying[place[inside]] = gains[inside]
+    highest, choices = links.best(gains, place, found, len(nodes))
+    return highest, choices, staying
 
 
 def without_diagonal(matrix: csr_array) -> csr_array:

@@ -50,6 +50,11 @@ def compiled(loop: Loop) -> Loop:
     return cast(Loop, _compiled(loop, {"contract"}))
 
 
+def compiled_unfused(loop: Loop) -> Loop:
+    """Compile on first use, every product and sum rounded as NumPy rounds it."""
+    return cast(Loop, _compiled(loop, set()))
+
+
 def compiled_reordered(loop: Loop) -> Loop:
     """Compile on first use, sums split over SIMD lanes: faster, their last bits those of the processor at hand."""
     return cast(Loop, _compiled(loop, {"contract", "reassoc"}))

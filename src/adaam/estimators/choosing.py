@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import adjusted_rand_score
 
 from adaam._typing import Column, IntVector
-from adaam.engines.blocks import ordered_map
 from adaam.estimators.adaam import AdaAM
 from adaam.estimators.discriminant import DiscriminantMetric
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.phases import FitPhases
 from adaam.estimators.prepared import PreparedMetric
-from adaam.partition import Merging, Partition, View, merging, partition
+from adaam.partition import Merging, View, consensus_partition, merging
 from adaam.planning import plan
 from adaam.prepare import PREPARATIONS, TruncatedSpectrumWarning, ZeroRowWarning
 from adaam.selection import (
@@ -39,9 +37,6 @@ from adaam.selection import (
 PARTITION_ROWS = 20_000
 # On a device all pairs of so many rows take a moment.
 DEVICE_PARTITION_ROWS = 100_000
-# Partitions of the graph of many rows hardly differ from start to start.
-GRAPH_STARTS = 4
-FEW_ROWS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +132,8 @@ def _learned_labels(choice: Choice, rows: DistinctRows, task: Task) -> IntVector
 
 
 def _graph_labels(view: View, task: Task) -> IntVector:
-    """Partition of highest modularity over several starts, on the host."""
-    return np.asarray(view.links.to_host(_best_of_starts(view, task)[0].labels))
+    """Partition that several starts agree on, on the host."""
+    return np.asarray(view.links.to_host(consensus_partition(view, task.n_clusters, task.seed, task.n_init)[0].labels))
 
 
 def _partition_rows(rows: DistinctRows, choice: Choice, n_columns: int, task: Task) -> DistinctRows:
@@ -160,22 +155,10 @@ def _partitioned(metric: LinearMetric, choice: Choice, rows: DistinctRows, task:
         found: Merging = merging(view, task.n_clusters, view.draws(task.seed))
         starts: tuple[float, ...] = ()
     else:
-        best, starts = _best_of_starts(view, task)
+        best, starts = consensus_partition(view, task.n_clusters, task.seed, task.n_init)
         labels, found = np.asarray(view.links.to_host(best.labels)), best.merging
     communities = np.asarray(view.links.to_host(found.communities))
     return Chosen(metric, choice.outcome.head, rows, view, labels, communities, choice, starts)
-
-
-def _best_of_starts(view: View, task: Task) -> tuple[Partition, tuple[float, ...]]:
-    """Partition of highest modularity over several starts, and how far the others agree with it."""
-    n_starts = task.n_init if view.n_rows <= FEW_ROWS else min(task.n_init, GRAPH_STARTS)
-    _ = view.links
-    each = ordered_map if view.engine.name == "cpu" else map
-    found = list(each(lambda start: partition(view, task.n_clusters, task.seed + start), range(n_starts)))
-    best = max(range(n_starts), key=lambda start: found[start].modularity)
-    hosted = [view.links.to_host(part.labels) for part in found]
-    others = [float(adjusted_rand_score(hosted[best], hosted[start])) for start in range(n_starts) if start != best]
-    return found[best], tuple(others)
 
 
 def _given(weights: Column) -> Column | None:

@@ -1,10 +1,12 @@
 """Partitions of a neighbour graph: what they are worth, and ways to find them."""
 
 from adaam.partition.communities import Draws, local_communities, refined
+from adaam.partition.consensus import consensus_partition
 from adaam.partition.dendrogram import Dendrogram, dendrogram
+from adaam.partition.exchange import Partition, partition
 from adaam.partition.layers import ClusterLayer, Layers, layered, tree_of
 from adaam.partition.modularity import Gain, modularity, modularity_gain, row_modularity
-from adaam.partition.view import LINKS_PER_ROW, Merging, Partition, View, links_per_row, merging, partition
+from adaam.partition.view import LINKS_PER_ROW, Merging, View, links_per_row, merging
 
 __all__ = [
     "LINKS_PER_ROW",
@@ -16,6 +18,7 @@ __all__ = [
     "Merging",
     "Partition",
     "View",
+    "consensus_partition",
     "dendrogram",
     "layered",
     "links_per_row",

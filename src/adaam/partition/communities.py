@@ -70,9 +70,7 @@ def refined(links: Links, labels: Any, n_labels: int, draws: Draws, *, resolutio
     return best
 
 
-def _sweeps(
-    links: Links, labels: Any, n_labels: int, resolution: float, draws: Draws
-) -> Iterator[tuple[Any, int]]:
+def _sweeps(links: Links, labels: Any, n_labels: int, resolution: float, draws: Draws) -> Iterator[tuple[Any, int]]:
     """Move nodes to the community that gains most, a random half of them at once; yield labels and how many moved.
 
     A node that had no reason to move is looked at again only after one that it is linked to has moved (the queue of
@@ -88,17 +86,11 @@ def _sweeps(
                 return
             continue
         totals = xp.bincount(labels, weights=degrees, minlength=n_labels)
-        place, found, sums = links.sums_by_label(labels, n_labels, nodes)
-        mine, own = degrees[nodes], labels[nodes]
-        staying = -scale * mine * (totals[own] - mine)
-        inside = own[place] == found
-        gains = sums - scale * mine[place] * (totals[found] - xp.where(inside, mine[place], 0.0))
-        staying[place[inside]] = gains[inside]
-        highest, choice = links.best(gains, place, found, len(nodes))
-        moving = highest > staying + ROUNDING * mine
+        highest, choices, staying = links.moves(labels, totals, scale, nodes)
+        moving = highest > staying + ROUNDING * degrees[nodes]
         moved = nodes[moving]
         shifts = xp.zeros_like(labels)
-        shifts[moved] = choice[moving] - own[moving]
+        shifts[moved] = choices[moving] - labels[moved]
         labels = labels + shifts
         waiting[nodes] = False
         waiting[links.neighbors(moved)] = True

@@ -1,4 +1,4 @@
-"""Rows in a metric with their links, and the partitions these make."""
+"""Rows in a metric with their links, and the dendrogram of their communities."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,9 +9,8 @@ from scipy.sparse import csr_array
 from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam.engines import Engine, Graph
 from adaam.engines.links import HostLinks, Links
-from adaam.partition.communities import Draws, local_communities, refined
+from adaam.partition.communities import Draws, local_communities
 from adaam.partition.dendrogram import Dendrogram, dendrogram
-from adaam.partition.modularity import modularity
 
 # Neighbours of each row in the graph that partitions are made and judged on.
 LINKS_PER_ROW = 10
@@ -19,8 +18,6 @@ LINKS_PER_ROW = 10
 COMMUNITIES_PER_CLUSTER = 3
 # By how much the resolution rises where communities are too few.
 FINER = 4.0
-# From one round of exchange to the next there are so many times more parts.
-PART_RATIO = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,56 +103,3 @@ def cluster_means(view: View, labels: IntVector, n_labels: int) -> tuple[FloatMa
     sizes = np.bincount(labels, view.weights, minlength=n_labels)
     members = csr_array((view.weights, (labels, np.arange(view.n_rows))), shape=(n_labels, view.n_rows))
     return np.asarray(members @ view.host_rows()) / np.maximum(sizes, np.finfo(float).tiny)[:, None], sizes
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """Clusters of rows along their links."""
-
-    labels: Any  # (n,), where the links are
-    modularity: float
-    merging: Merging
-
-
-def partition(view: View, n_clusters: int, seed: int) -> Partition:
-    """Partition the rows of a view into `n_clusters` along their links.
-
-    Small communities are merged, each time the two whose links exceed chance by the largest factor. Then clusters
-    exchange parts while modularity rises, first large ones, at the end single rows (Noack, Rotta 2009): the parts are
-    those of the dendrogram. The cost is that of a few dozen passes over the links, whatever the number of clusters.
-    """
-    links, draws = view.links, view.draws(seed)
-    found = merging(view, n_clusters, draws)
-    leaves = _exchanged(found, n_clusters, seed)
-    labels = refined(links, links.asarray(leaves)[found.communities], n_clusters, draws)
-    return Partition(labels, modularity(links, labels), found)
-
-
-def _exchanged(merging: Merging, n_clusters: int, seed: int) -> IntVector:
-    """Cluster of each leaf of the dendrogram, after clusters exchanged smaller and smaller parts of it."""
-    tree, draws = merging.tree, Draws(np.random.default_rng(seed))
-    # Graphs of parts, each made from the next finer one.
-    graphs, parts = [merging.between], [np.arange(tree.n_leaves)]
-    n_parts = tree.n_leaves / PART_RATIO
-    while n_parts > PART_RATIO * n_clusters:
-        coarse = tree.cut(int(n_parts))
-        m = int(coarse.max()) + 1
-        onto = np.empty(graphs[-1].n_nodes, dtype=np.intp)
-        onto[parts[-1]] = coarse
-        graphs.append(graphs[-1].contracted(onto, m))
-        parts.append(coarse)
-        n_parts /= PART_RATIO
-    clusters = tree.cut(n_clusters)
-    for graph, part in zip(graphs[::-1], parts[::-1], strict=True):
-        held = _majority(part, clusters, merging.between.degrees, n_clusters)
-        if n_clusters > 1 and len(np.unique(held)) == n_clusters:
-            clusters = refined(graph, held, n_clusters, draws)[part]
-    return clusters
-
-
-def _majority(parts: IntVector, clusters: IntVector, degrees: FloatVector, n_clusters: int) -> IntVector:
-    """Cluster that has most of each part, by degree: parts may have been taken apart before."""
-    pairs, place = np.unique(parts * n_clusters + clusters, return_inverse=True)
-    order = np.lexsort((-np.bincount(place, degrees), pairs // n_clusters))
-    first = np.unique(pairs[order] // n_clusters, return_index=True)[1]
-    return np.asarray(pairs[order][first] % n_clusters)

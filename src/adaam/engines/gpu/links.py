@@ -1,6 +1,6 @@
 """Links of a neighbour graph on a device: sums over equal keys by sorting, so that nothing leaves it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch
 from scipy.sparse import csr_array
 
 from adaam._typing import IntVector
-from adaam.engines.links import HostLinks
+from adaam.engines.links import HostLinks, generic_moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +73,13 @@ class DeviceLinks:
         chosen = chosen.scatter_reduce_(0, places, ties, "amin")
         return largest, torch.where(chosen == none, 0, chosen)
 
+    def moves(
+        self, labels: torch.Tensor, totals: torch.Tensor, scale: float, nodes: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Look at what some nodes would gain by another label."""
+        found: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = generic_moves(self, labels, totals, scale, nodes)
+        return found
+
     def neighbors(self, nodes: torch.Tensor) -> torch.Tensor:
         """Return the nodes that some are linked to, in any order; they may repeat."""
         return self.others[self._entries_of(nodes)[0]]
@@ -81,6 +88,10 @@ class DeviceLinks:
         """Merge nodes of equal label into one."""
         loops = torch.bincount(labels, self.loops, n_labels)
         return device_links(labels[self.nodes], labels[self.others], self.weights, loops)
+
+    def scaled(self, factors: torch.Tensor) -> "DeviceLinks":
+        """Multiply the weight of every link by its factor, in the order of `entries`."""
+        return replace(self, weights=self.weights * factors)
 
     def induced(self, nodes: IntVector) -> "DeviceLinks":
         """Return the links among some nodes, given in ascending order on the host."""

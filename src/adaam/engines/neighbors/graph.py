@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.columns import spread
+from adaam.engines.compiled import uses_numba
 from adaam.engines.links import HostLinks
 
 BLOCK_BYTES = 1 << 22
@@ -105,7 +106,8 @@ class NeighborGraph:
 
     `shares` tells which part of a neighbour is taken: 1 but for those tied at the k-th place, who share what is left of
     it. `copies` counts the row's own copies among its neighbours. `measured` says that distances were found between the
-    rows themselves, so that both directions of a pair have the same one.
+    rows themselves, so that both directions of a pair have the same one; `kernels`, whether work on the links may be
+    compiled.
     """
 
     starts: IntVector  # (n + 1,)
@@ -114,6 +116,7 @@ class NeighborGraph:
     shares: FloatVector
     copies: FloatVector  # (n,)
     measured: bool = False
+    kernels: str = "auto"
 
     @property
     def n_rows(self) -> int:
@@ -162,7 +165,8 @@ class NeighborGraph:
         n = self.n_rows
         given = self.shares * weights[self.rows()] * weights[self.indices]
         directed = csr_array((given, self.indices.astype(np.int32), self.starts.astype(np.int32)), shape=(n, n))
-        return HostLinks(csr_array((directed + directed.T) / 2), np.asarray(weights * self.copies))
+        loops = np.asarray(weights * self.copies)
+        return HostLinks(csr_array((directed + directed.T) / 2), loops, uses_numba(self.kernels, n))
 
     def heat_half(self, heat: FittedHeat, weights: Column) -> HostHalf:
         """Half H of the affinity H + H' of heat weights, the larger of a pair's two; copies of a row weigh 1."""

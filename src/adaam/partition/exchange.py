@@ -1,0 +1,141 @@
+"""Partitions along links: clusters of a dendrogram exchange parts while modularity rises."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from adaam._typing import FloatVector, IntMatrix, IntVector
+from adaam.engines.links import HostLinks
+from adaam.partition.communities import Draws, refined
+from adaam.partition.dendrogram import dendrogram
+from adaam.partition.modularity import modularity
+from adaam.partition.view import Merging, View, cluster_means, merging
+
+# From one round of exchange to the next there are so many times more parts.
+PART_RATIO = 1.5
+# Of the ways to merge two clusters and split a third, so many are tried, the most promising first; and so many taken.
+N_TRIES = 10
+MOST_SWAPS = 8
+# A gain in modularity below this is rounding.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Clusters of rows along their links."""
+
+    labels: Any  # (n,), where the links are
+    modularity: float
+    merging: Merging
+
+
+def partition(view: View, n_clusters: int, seed: int) -> Partition:
+    """Partition the rows of a view into `n_clusters` along their links.
+
+    Small communities are merged, each time the two whose links exceed chance by the largest factor. Then clusters
+    exchange parts while modularity rises, first large ones (Noack, Rotta 2009): the parts are those of the dendrogram.
+    Where two clusters had better be one, and a third one two, no exchange leads there; so two are merged and one is
+    split while modularity rises. At the end single rows move. The cost is that of a few dozen passes over the links,
+    whatever the number of clusters.
+    """
+    links, draws = view.links, view.draws(seed)
+    found = merging(view, n_clusters, draws)
+    among_leaves = Draws(np.random.default_rng(seed))
+    leaves = _exchanged(found, n_clusters, among_leaves)
+    if n_clusters > 2:
+        leaves = _swapped(view, found, leaves, n_clusters, among_leaves)
+    labels = refined(links, links.asarray(leaves)[found.communities], n_clusters, draws)
+    return Partition(labels, modularity(links, labels), found)
+
+
+def _exchanged(merging: Merging, n_clusters: int, draws: Draws) -> IntVector:
+    """Cluster of each leaf of the dendrogram, after clusters exchanged smaller and smaller parts of it."""
+    tree = merging.tree
+    # Graphs of parts, each made from the next finer one.
+    graphs, parts = [merging.between], [np.arange(tree.n_leaves)]
+    n_parts = tree.n_leaves / PART_RATIO
+    while n_parts > PART_RATIO * n_clusters:
+        coarse = tree.cut(int(n_parts))
+        m = int(coarse.max()) + 1
+        onto = np.empty(graphs[-1].n_nodes, dtype=np.intp)
+        onto[parts[-1]] = coarse
+        graphs.append(graphs[-1].contracted(onto, m))
+        parts.append(coarse)
+        n_parts /= PART_RATIO
+    clusters = tree.cut(n_clusters)
+    for graph, part in zip(graphs[::-1], parts[::-1], strict=True):
+        held = _majority(part, clusters, merging.between.degrees, n_clusters)
+        if n_clusters > 1 and len(np.unique(held)) == n_clusters:
+            clusters = refined(graph, held, n_clusters, draws)[part]
+    return clusters
+
+
+def _majority(parts: IntVector, clusters: IntVector, degrees: FloatVector, n_clusters: int) -> IntVector:
+    """Cluster that has most of each part, by degree: parts may have been taken apart before."""
+    pairs, place = np.unique(parts * n_clusters + clusters, return_inverse=True)
+    order = np.lexsort((-np.bincount(place, degrees), pairs // n_clusters))
+    first = np.unique(pairs[order] // n_clusters, return_index=True)[1]
+    return np.asarray(pairs[order][first] % n_clusters)
+
+
+def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int, draws: Draws) -> IntVector:
+    """Merge two clusters and split a third as long as modularity rises; clusters are those of leaves."""
+    links, m = merging.between, merging.tree.n_leaves
+
+    def places() -> Any:
+        return cluster_means(view, np.asarray(view.links.to_host(merging.communities)), m)
+
+    highest = modularity(links, clusters)
+    for _ in range(MOST_SWAPS):
+        merges = dendrogram(links, places, within=clusters).merges[: m - n_clusters]
+        second = _second_halves(merges, clusters)
+        for split, kept, emptied in _promising(links, clusters, second, n_clusters):
+            tried = clusters.copy()
+            tried[clusters == emptied] = kept
+            tried[(clusters == split) & second] = emptied
+            tried = refined(links, tried, n_clusters, draws)
+            found = modularity(links, tried)
+            if found > highest + ROUNDING:
+                clusters, highest = tried, found
+                break
+        else:
+            return clusters
+    return clusters
+
+
+def _second_halves(merges: IntMatrix, clusters: IntVector) -> npt.NDArray[np.bool_]:
+    """Tell the leaves of one half of each cluster, which its last merge put together with the other."""
+    m = len(clusters)
+    last = np.zeros(len(merges), dtype=bool)
+    # Of merges in reversed order the first of each cluster is its last.
+    last[len(merges) - 1 - np.unique(clusters[merges[::-1, 0]], return_index=True)[1]] = True
+    inner = merges[~last]
+    halves = connected_components(csr_array((np.ones(len(inner)), (inner[:, 0], inner[:, 1])), shape=(m, m)))[1]
+    first_leaf = np.unique(clusters, return_index=True)[1]
+    return np.asarray(halves != halves[first_leaf][clusters])
+
+
+def _promising(
+    links: HostLinks, clusters: IntVector, second: npt.NDArray[np.bool_], n_clusters: int
+) -> list[tuple[int, int, int]]:
+    """Clusters to split, and pairs to merge, in order of what both together change modularity by."""
+    degrees, total = links.degrees, links.degrees.sum()
+    nodes, others, weights = links.entries()
+    crossing = (clusters[nodes] == clusters[others]) & (second[nodes] != second[others])
+    cut = np.bincount(clusters[nodes[crossing]], weights[crossing], minlength=n_clusters)
+    masses = np.bincount(clusters, degrees, minlength=n_clusters)
+    parts = np.bincount(clusters[second], degrees[second], minlength=n_clusters)
+    gains = 2.0 * parts * (masses - parts) / total - cut
+    between = links.contracted(clusters, n_clusters)
+    a, b, joining = between.entries()
+    losses = 2.0 * (masses[a] * masses[b] / total - joining)
+    pairs = [i for i in np.argsort(losses, kind="stable")[: 2 * N_TRIES] if a[i] < b[i]]
+    splits = np.argsort(-gains, kind="stable")[:N_TRIES]
+    ways = [
+        (gains[s] - losses[i], int(s), int(a[i]), int(b[i])) for s in splits for i in pairs if s not in (a[i], b[i])
+    ]
+    return [way[1:] for way in sorted(ways, key=lambda way: -way[0])[:N_TRIES] if parts[way[1]] > 0]
