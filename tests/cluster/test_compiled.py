@@ -8,7 +8,6 @@ from sklearn.metrics import adjusted_rand_score
 
 from adaam import AdaAM, AdaAMClustering, RowBlocks
 from adaam.engines import ClusterError, CPUEngine, DaskEngine
-from adaam.engines.cluster.workers import Workers
 from adaam.engines.pruned.cut import Bracket
 from contracts import test_engines as contract
 
@@ -34,12 +33,12 @@ def test_fits_are_those_of_the_cpu_engine(rows):
 
 
 def test_the_cut_of_many_rows_is_that_of_the_cpu_engine(monkeypatch):
-    from adaam.engines.cluster import pruned
+    from adaam.engines.cluster import pairs
 
     P = contract.factor(1500, 4)
     weights = contract.multiset(1500)
     for n_guessed in (1 << 16, 600):
-        monkeypatch.setattr(pruned, "GUESS_ROWS", n_guessed)
+        monkeypatch.setattr(pairs, "GUESS_ROWS", n_guessed)
         engine = DaskEngine(block_rows=400, kernels="numba")
         for held in (1.0, weights):
             for share in (1e-3, 0.2):
@@ -49,51 +48,22 @@ def test_the_cut_of_many_rows_is_that_of_the_cpu_engine(monkeypatch):
                 assert found == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.fixture
-def called(monkeypatch):
-    """Names of the tasks that were submitted."""
-    names, original = [], Workers.call
-
-    def call(self, name, *given):
-        names.append(name)
-        return original(self, name, *given)
-
-    monkeypatch.setattr(Workers, "call", call)
-    return names
-
-
 @pytest.mark.parametrize("bracket", [None, (1e-9, 2e-9), (0.0, 1e3)])
 @pytest.mark.parametrize("block_rows", [400, 1500])
-def test_cut_and_gram_come_from_one_pass_and_a_bracket_that_missed_costs_two_more(
-    monkeypatch, called, bracket, block_rows
-):
-    from adaam.engines.cluster import pruned
+def test_a_guess_that_missed_costs_another_pass_and_changes_nothing(monkeypatch, bracket, block_rows):
+    from adaam.engines.cluster import pairs
 
     if bracket is not None:
-        monkeypatch.setattr(pruned, "guess_bracket", lambda *_: Bracket(*bracket))
-    monkeypatch.setattr(pruned, "LISTED_SHARE", 1e3)
+        monkeypatch.setattr(pairs, "guess_bracket", lambda *_: Bracket(*bracket))
     P, X, weights = contract.factor(1500, 4), contract.cloud(1500, 6), contract.multiset(1500)
     engine = DaskEngine(block_rows=block_rows, kernels="numba")
     for held, diagonal in ((1.0, 1.0), (1.0, 0.0), (weights, weights**2)):
-        called.clear()
         t = np.floor(0.05 * np.broadcast_to(held, 1500).sum() ** 2)
         cut, laplacian, degrees = engine.cut_laplacian(engine.asarray(P), t, engine.asarray(X), held, diagonal)
-        assert ("cut-squares" in called) == (bracket == (1e-9, 2e-9))
         expected = CPUEngine(kernels="numpy").cut_laplacian(P, t, X, held, diagonal)
         assert cut == pytest.approx(expected[0], rel=1e-12)
         np.testing.assert_allclose(laplacian, expected[1], atol=1e-9 * np.abs(expected[1]).max())
-        np.testing.assert_allclose(np.asarray(degrees), expected[2], atol=1e-9 * np.abs(expected[2]).max())
-
-
-def test_a_pass_that_would_list_more_than_the_rows_take_is_not_begun(monkeypatch, called):
-    from adaam.engines.cluster import pruned
-
-    monkeypatch.setattr(pruned, "LISTED_SHARE", 1e-9)
-    P = contract.factor(1500, 4)
-    engine = DaskEngine(block_rows=400, kernels="numba")
-    rows = engine.asarray(P)
-    engine.cut_laplacian(rows, 1e5, rows, 1.0, 1.0)
-    assert "cut-gram" not in called
+        np.testing.assert_allclose(degrees, expected[2], atol=1e-9 * np.abs(expected[2]).max())
 
 
 @pytest.fixture

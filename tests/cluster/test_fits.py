@@ -269,5 +269,5 @@ def test_progress_is_shown_where_asked_for(digits, capsys):
     AdaAM(10, engine=DaskEngine(block_rows=500, progress=True)).fit(digits)
     shown = capsys.readouterr().err
     assert "neighbours" in shown
-    assert "pruned pairs" in shown
+    assert "pruned-gram" in shown
     assert "4 of 4 tasks" in shown

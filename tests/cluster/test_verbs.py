@@ -1,7 +1,6 @@
 """Every verb on a cluster against the dense formulas: the contract that all engines are held to."""
 
 import time
-from functools import partial
 
 import numpy as np
 import pytest
@@ -15,9 +14,9 @@ pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 
 @pytest.mark.parametrize("block_rows", [7, 40, 150])
 def test_cut_is_that_of_one_machine(monkeypatch, block_rows):
-    from adaam.engines.cluster import pruned
+    from adaam.engines.cluster import pairs
 
-    monkeypatch.setattr(pruned, "FEW_PAIRS", 1)
+    monkeypatch.setattr(pairs, "FEW_PAIRS", 1)
     engine = DaskEngine(block_rows=block_rows)
     P = contract.factor(150, 5)
     for weights in (contract.multiset(150), 1.0):
@@ -27,24 +26,6 @@ def test_cut_is_that_of_one_machine(monkeypatch, block_rows):
             found = contract.cut_of(engine, engine.asarray(P), t, weights, weights**2)
             expected = contract.cut_of(CPUEngine(), P, t, weights, weights**2)
             assert found == pytest.approx(expected, rel=1e-12)
-
-
-def test_pieces_of_rows_are_sent_one_by_one_where_there_is_much_to_send(monkeypatch):
-    from adaam.engines.cluster import tasks
-
-    monkeypatch.setattr(tasks, "WHOLE_BYTES", 0)
-    engine, X = DaskEngine(block_rows=31), contract.cloud(150)
-    from adaam.affinity import HeatKernel, heat_affinity
-    from adaam.sample import Sample
-
-    found, expected = (
-        heat_affinity(e.neighbor_graph(e.asarray(X), 5, 1.0), HeatKernel(), Sample(X, 1.0, e)).weights.toarray()
-        for e in (engine, CPUEngine())
-    )
-    np.testing.assert_allclose(found, expected, atol=1e-13)
-    rows, weights = engine.distinct(np.repeat(X, 2, axis=0), 1.0)
-    np.testing.assert_array_equal(engine.to_host(rows), X)
-    np.testing.assert_array_equal(engine.to_host(weights), 2.0)
 
 
 @pytest.mark.parametrize("task_bytes", [1, 60_000, 1 << 28])
@@ -59,7 +40,7 @@ def test_a_graph_meets_all_rows_whether_or_not_a_task_can_hold_them(task_bytes):
 @pytest.mark.parametrize("group", [1, 2, 5])
 @pytest.mark.parametrize("growing", [False, True])
 def test_each_pair_of_blocks_is_met_once(n_blocks, group, growing):
-    from adaam.engines.cluster.tasks import pair_tasks
+    from adaam.engines.cluster.pairs import pair_tasks
 
     met = []
     for tasks in pair_tasks(n_blocks, group, growing=growing):
@@ -74,7 +55,7 @@ def test_tasks_of_a_pass_come_in_order_and_few_at_a_time(client, in_flight):
     from adaam.engines.cluster.workers import AT_ONCE, connected
 
     workers = connected(client, in_flight, 60.0, False)
-    submitted, most = [], min(in_flight, AT_ONCE * workers.n_threads())
+    submitted, most = [], min(in_flight, AT_ONCE * workers.n_threads)
 
     def submit(i):
         # The first takes longest: others are submitted meanwhile, as many as may wait for it.
@@ -83,7 +64,7 @@ def test_tasks_of_a_pass_come_in_order_and_few_at_a_time(client, in_flight):
         return submitted[-1]
 
     taken = []
-    for future in workers.in_turn("turns", (partial(submit, i) for i in range(25)), 25):
+    for future in workers.in_turn("turns", map(submit, range(25)), 25):
         taken.append(workers.fetch([future])[0])
         assert len(submitted) - len(taken) < max(in_flight, 1)
     assert taken == list(range(25))
@@ -94,8 +75,38 @@ def slow(number, seconds):
     return number
 
 
-def with_sum(block, column, number):
-    return block.sum(axis=1) + column + number
+def with_sum(block, column, factor):
+    return (block.sum(axis=1) + column) * factor
+
+
+def test_blocks_get_their_part_of_columns_and_rows_and_all_of_the_rest():
+    from adaam.engines.cluster.rows import ByRow
+
+    X, numbers = contract.cloud(150), np.arange(150.0)
+    engine = DaskEngine(block_rows=40)
+    rows = engine.asarray(X)
+    for column in (numbers, 2.0):
+        found = rows.column("sums", with_sum, ByRow(column), 3.0)
+        np.testing.assert_allclose(found, (X.sum(axis=1) + column) * 3.0)
+    other = DaskEngine(block_rows=23).asarray(X)
+    np.testing.assert_allclose(engine.cross(rows, other), X.T @ X)
+    np.testing.assert_array_equal(np.asarray(rows[[0, 3, 40, 149]]), X[[0, 3, 40, 149]])
+    with pytest.raises(ValueError, match="ascending order"):
+        rows[[3, 0]]
+
+
+@pytest.mark.parametrize("n_parts", [1, 7, 8, 30])
+def test_results_are_added_up_in_their_order(client, n_parts):
+    from adaam.engines.cluster.workers import connected
+
+    workers = connected(client, None, 60.0, False)
+    parts = [workers.share("part", [i]) for i in range(n_parts)]
+    assert workers.summed("lists", parts, joined_lists) == list(range(n_parts))
+    assert workers.summed("numbers", [workers.share("part", i) for i in range(n_parts)]) == sum(range(n_parts))
+
+
+def joined_lists(parts):
+    return [item for part in parts for item in part]
 
 
 def test_lengths_of_rows_are_measured_once(monkeypatch):
@@ -105,40 +116,7 @@ def test_lengths_of_rows_are_measured_once(monkeypatch):
     original = Workers.call
     monkeypatch.setattr(Workers, "call", lambda self, name, *given: names.append(name) or original(self, name, *given))
     engine = DaskEngine(block_rows=40)
-    wide, short = (engine.asarray(contract.cloud(150, d)) for d in (100, 5))
-    for rows, d in ((wide, 100), (short, 5)):
-        names.clear()
-        np.testing.assert_allclose(engine.row_norms(rows), np.linalg.norm(contract.cloud(150, d), axis=1))
-        engine.scatter(rows, 1.0 / engine.row_norms(rows), np.zeros(d), 1.0)
-        assert names.count("norms") == (4 if rows is wide else 0)
-
-
-def test_columns_are_made_by_their_formulas(monkeypatch):
-    from adaam.engines.cluster.rows import MAX_STEPS, on_blocks
-    from adaam.engines.cluster.workers import Workers
-
-    names = []
-    original = Workers.call
-    monkeypatch.setattr(Workers, "call", lambda self, name, *given: names.append(name) or original(self, name, *given))
-    rows, numbers = DaskEngine(block_rows=40).asarray(contract.cloud(150)), np.arange(150.0)
-    column = on_blocks(numbers, rows.sizes, rows.workers)
-    names.clear()
-    twice = column * 2.0 + numbers  # numbers of this process are split first
-    assert names == ["column"] * 4
-    square = 1.0 / (twice**2 + 1.0)
-    both = square - twice * square
-    assert names == ["column"] * 4, "nothing is made before it is used"
-    expected = 1.0 / ((3.0 * numbers) ** 2 + 1.0)
-    np.testing.assert_array_equal(np.asarray(both), expected - 3.0 * numbers * expected)
-    assert len(names) == 8
-    np.testing.assert_array_equal(np.asarray(both), both[np.arange(150)])
-    assert (both < 0).any()
-    assert (twice - column).max() == 298.0
-    names.clear()
-    found = rows.workers.fetch(rows.each("sums", with_sum, both, 1.0))
-    assert names == ["sums"] * 4, "a task that needs the numbers works the formula out"
-    np.testing.assert_allclose(np.concatenate(found), contract.cloud(150).sum(axis=1) + np.asarray(both) + 1.0)
-    long = column
-    for _ in range(3 * MAX_STEPS):
-        long = long + 1.0
-    np.testing.assert_array_equal(np.asarray(long), numbers + 3 * MAX_STEPS)
+    rows = engine.asarray(contract.cloud(150))
+    for _ in range(2):
+        np.testing.assert_allclose(engine.row_norms(rows), np.linalg.norm(contract.cloud(150), axis=1))
+    assert names.count("norms") == 4

@@ -11,10 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adaam.engines import ClusterError, DaskEngine, compiled
-from adaam.engines.cluster import pruned
-from adaam.engines.cluster.neighbors import FoundPairs, best, own_table, pairs_between
-from adaam.engines.cluster.pruned import counted_part, pruned_part
-from adaam.engines.cluster.tasks import TaskKernels, task_kernels
+from adaam.engines.cluster.pairs import (
+    FoundPairs,
+    PairTask,
+    TaskKernels,
+    best_pairs,
+    counted_part,
+    own_table,
+    pairs_between,
+    pruned_part,
+    task_kernels,
+)
 from adaam.engines.pruned import cut as cut_module
 from adaam.engines.pruned.cut import Bracket
 
@@ -64,6 +71,16 @@ def dense_part(threshold, blocks, with_own):
     return gram, np.split(sums, np.cumsum(sizes)[:-1])
 
 
+def part_of(threshold, chosen, blocks, with_own):
+    """Half of the Gram matrix, and row sums of each block, as a task gives them."""
+    found = pruned_part(threshold, chosen, task_of(blocks, with_own), blocks)
+    return found.gram, *(found.row_sums[index] for index in sorted(found.row_sums))
+
+
+def task_of(blocks, with_own):
+    return PairTask(0, tuple(range(1, len(blocks))), with_own)
+
+
 def blocks_of(rng, sizes, uniform, r=3, d=5, draw=None):
     draw = rng.standard_normal if draw is None else draw
     return [
@@ -79,7 +96,7 @@ def blocks_of(rng, sizes, uniform, r=3, d=5, draw=None):
 def test_pruned_part_is_the_dense_one(chosen, sizes, uniform, threshold, rng):
     blocks = blocks_of(rng, sizes, uniform)
     for with_own in (True, False) if len(sizes) > 1 else (True,):
-        part, *sums = pruned_part(threshold, chosen, blocks, with_own)
+        part, *sums = part_of(threshold, chosen, blocks, with_own)
         expected, expected_sums = dense_part(threshold, blocks, with_own)
         np.testing.assert_allclose(part, expected, atol=1e-11)
         for found, wanted in zip(sums, expected_sums, strict=True):
@@ -99,7 +116,7 @@ def test_what_is_kept_between_blocks_is_decided_in_float64(seed, n, m, scale):
 
     blocks = blocks_of(rng, [n, m], True, draw=draw)
     threshold = 2.0 * 4.0 ** round(scale)
-    part, *sums = pruned_part(threshold, TaskKernels("numba", n + m, 64), blocks, True)
+    part, *sums = part_of(threshold, TaskKernels("numba", n + m, 64), blocks, True)
     expected, expected_sums = dense_part(threshold, blocks, True)
     unit = 4.0 ** round(scale) * (n + m)
     np.testing.assert_allclose(part / unit, expected / unit, atol=1e-11 * (n + m))
@@ -110,7 +127,7 @@ def test_what_is_kept_between_blocks_is_decided_in_float64(seed, n, m, scale):
 @pytest.mark.parametrize("chosen", BOTH)
 def test_a_weight_that_all_rows_have_counts(chosen, rng):
     blocks = [(P, X, 3.0) for P, X, _ in blocks_of(rng, [60, 30], True)]
-    part, *sums = pruned_part(0.7, chosen, blocks, True)
+    part, *sums = part_of(0.7, chosen, blocks, True)
     expected, expected_sums = dense_part(0.7, blocks, True)
     np.testing.assert_allclose(part, expected, atol=1e-11)
     np.testing.assert_allclose(sums[1], expected_sums[1], atol=1e-12)
@@ -119,7 +136,7 @@ def test_a_weight_that_all_rows_have_counts(chosen, rng):
 @needs_numba
 def test_many_rows_are_multiplied_in_float32_and_added_in_float64(rng):
     blocks = blocks_of(rng, [90, 120], False)
-    part, *sums = pruned_part(0.5, TaskKernels("numba", 5000, 64), blocks, True)
+    part, *sums = part_of(0.5, TaskKernels("numba", 5000, 64), blocks, True)
     expected, expected_sums = dense_part(0.5, blocks, True)
     assert 0 < np.abs(part - expected).max() < 1e-6 * np.abs(expected).max()
     np.testing.assert_allclose(sums[0], expected_sums[0], atol=1e-6 * np.abs(expected_sums[0]).max())
@@ -128,7 +145,7 @@ def test_many_rows_are_multiplied_in_float32_and_added_in_float64(rng):
 @pytest.mark.parametrize("chosen", BOTH)
 def test_blocks_of_zeros_leave_finite_sums(chosen):
     zeros = (np.zeros((9, 3)), np.zeros((9, 4)), 1.0)
-    for part in pruned_part(0.1, chosen, [zeros, zeros], True):
+    for part in part_of(0.1, chosen, [zeros, zeros], True):
         np.testing.assert_array_equal(part, 0.0)
     counts = counted_part(Bracket(0.0, 1.0), chosen, [(zeros[0], None, 1.0)] * 2, 1.0, False).counts
     assert counts.sum() == 0
@@ -174,58 +191,21 @@ def test_too_many_values_are_counted_by_bins(chosen, rng, monkeypatch):
     np.testing.assert_allclose(tally.counts, np.histogram(values, [*tally.values, 100.0], weights=counts)[0])
 
 
-@needs_numba
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("uniform", [True, False])
-@pytest.mark.parametrize("diagonal", [0.0, 1.0])
-def test_one_pass_gives_the_counts_and_the_sums_of_two(sizes, uniform, diagonal, rng):
-    chosen, bracket = TaskKernels("numba", 100, 64), Bracket(0.5, 1.2)
-    blocks = blocks_of(rng, sizes, uniform)
-    for with_own in (True, False) if len(sizes) > 1 else (True,):
-        part = pruned.passed_part(bracket, chosen, blocks, diagonal, with_own)
-        values, counts = dense_counts([(P, w, diagonal) for P, _, w in blocks], with_own)
-        inside = (values >= bracket.low) & (values <= bracket.high)
-        bins = pruned.tally_part(bracket, True, part)
-        assert bins.above == pytest.approx(counts[values > bracket.high].sum())
-        assert bins.counts.sum() == pytest.approx(counts[inside].sum())
-        few = pruned.tally_part(Bracket(0.7, 0.8), False, part)
-        assert few.above == pytest.approx(counts[values > 0.8].sum())
-        assert few.counts.sum() == pytest.approx(counts[(values >= 0.7) & (values <= 0.8)].sum())
-        expected, expected_sums = dense_part(0.9, blocks, with_own)
-        for here in (chosen, NUMPY):  # another worker may be asked for what is left to do
-            gram, *sums = pruned.completed_part(0.9, bracket, here, part, blocks, with_own)
-            np.testing.assert_allclose(gram, expected, atol=1e-11)
-            for found, wanted in zip(sums, expected_sums, strict=True):
-                np.testing.assert_allclose(found, wanted, atol=1e-12)
-
-
-@needs_numba
-def test_a_bracket_that_holds_too_much_is_given_up(rng, monkeypatch):
-    monkeypatch.setattr(pruned, "MAX_LISTED", 50)
-    chosen, bracket = TaskKernels("numba", 60, 64), Bracket(0.0, 100.0)
-    part = pruned.passed_part(bracket, chosen, blocks_of(rng, [60], True), 1.0, True)
-    assert part is None
-    assert pruned.joined_tallies(bracket, [pruned.tally_part(bracket, True, part)]) is None
-
-
 @pytest.mark.parametrize("chosen", BOTH)
 @pytest.mark.parametrize("sizes", [[50, 90, 3], [1, 1], [130, 41]])
 def test_blocks_find_each_other_within_the_bounds_of_their_tables(chosen, sizes, rng):
     blocks, starts = [as_received(rng.standard_normal((size, 5))) for size in sizes], np.cumsum([7, *sizes])[:-1]
     X, numbers = np.concatenate(blocks), 7 + np.arange(sum(sizes))
-    weights = rng.integers(1, 4, len(X)).astype(float)
-    held = np.split(weights, np.cumsum(sizes)[:-1])
-    tables = [own_table(1, chosen, A, first, w) for A, first, w in zip(blocks, starts, held, strict=True)]
-    found = pairs_between(chosen, list(zip(blocks, starts, held, tables, strict=True)))
+    tables = [own_table(1, chosen, A, first) for A, first in zip(blocks, starts, strict=True)]
+    found = pairs_between(chosen, list(zip(blocks, starts, tables, strict=True)))
     exact = np.square(X[:, None] - X[None]).sum(axis=2)
-    for block, (A, first, table, pairs) in enumerate(zip(blocks, starts, tables, found, strict=True)):
+    for block, (A, first, table, near) in enumerate(zip(blocks, starts, tables, found, strict=True)):
         others = np.arange(sizes[0], len(X)) if block == 0 else np.arange(sizes[0])
         rows = np.arange(len(A)) + first - 7
         wanted = np.argwhere(exact[np.ix_(rows, others)] <= table.bounds()[:, None])
-        assert sorted(zip(pairs.rows, pairs.others, strict=True)) == sorted(
+        assert sorted(zip(near.rows, near.others, strict=True)) == sorted(
             (row, numbers[others[column]]) for row, column in wanted
         )
-        np.testing.assert_array_equal(pairs.weights, weights[pairs.others - 7])
 
 
 @needs_numba
@@ -234,12 +214,8 @@ def test_blocks_find_each_other_within_the_bounds_of_their_tables(chosen, sizes,
 def test_tables_of_a_block_are_those_of_numpy(seed, n, k, scale):
     rng = np.random.default_rng(seed)
     X = as_received(rng.integers(-4, 5, (n, 3)) * 10.0 ** round(scale))
-    weights = rng.integers(1, 4, n).astype(float)
-    found, expected = (own_table(k, chosen, X, 100, weights) for chosen in (TaskKernels("numba", n, 64), NUMPY))
+    found, expected = (own_table(k, chosen, X, 100) for chosen in (TaskKernels("numba", n, 64), NUMPY))
     np.testing.assert_allclose(found.squares, expected.squares, rtol=1e-12)
-    np.testing.assert_array_equal(
-        found.weights, np.where(found.others >= 0, weights[found.others.clip(100) - 100], 0.0)
-    )
     assert (np.isfinite(found.squares).sum(axis=1) == min(k, n - 1)).all()
 
 
@@ -250,31 +226,30 @@ def test_the_best_of_what_was_found_are_the_nearest(seed, n, k):
     parts, known = [], [[] for _ in range(n)]
     for first in (0, 1000):
         size = int(rng.integers(0, 80))
-        pairs = np.unique(np.stack([rng.integers(0, n, size), first + rng.integers(0, 50, size)]), axis=1)
-        squares = rng.integers(0, 4, pairs.shape[1]).astype(float)
-        parts.append(FoundPairs(*pairs, squares, pairs[1] + 0.5))
-        for row, other, square in zip(*pairs, squares, strict=True):
+        found = np.unique(np.stack([rng.integers(0, n, size), first + rng.integers(0, 50, size)]), axis=1)
+        squares = rng.integers(0, 4, found.shape[1]).astype(float)
+        parts.append(FoundPairs(*found, squares))
+        for row, other, square in zip(*found, squares, strict=True):
             known[row].append((square, other))
-    table = best(n, k, parts)
+    table = best_pairs(n, k, parts)
     for row, wanted in enumerate(known):
         wanted = sorted(wanted)[:k]
         assert list(table.others[row][: len(wanted)]) == [other for _, other in wanted]
         assert list(table.squares[row][: len(wanted)]) == [square for square, _ in wanted]
-        np.testing.assert_array_equal(table.weights[row][: len(wanted)], [other + 0.5 for _, other in wanted])
         assert np.isinf(table.squares[row][len(wanted) :]).all()
 
 
 def test_kernels_are_chosen_once_for_all_workers(monkeypatch):
     with pytest.raises(ValueError, match="kernels='fast'"):
-        task_kernels("fast", 10, 64)
-    assert task_kernels("auto", 10, 64).choice == "numpy", "few rows"
+        task_kernels("fast", 10)
+    assert task_kernels("auto", 10).choice == "numpy", "few rows"
     monkeypatch.setattr(compiled, "_installed", lambda: True)
-    assert task_kernels("auto", 5000, 64).choice == "auto"
-    assert task_kernels("numba", 10, 64).choice == "numba"
+    assert task_kernels("auto", 5000).choice == "auto"
+    assert task_kernels("numba", 10).choice == "numba"
     monkeypatch.setattr(compiled, "_installed", lambda: False)
-    assert task_kernels("auto", 5000, 64).choice == "numpy"
+    assert task_kernels("auto", 5000).choice == "numpy"
     with pytest.raises(ImportError, match=r"pip install adaam\[fast\]"):
-        task_kernels("numba", 10, 64)
+        task_kernels("numba", 10)
 
 
 def test_a_worker_without_numba_uses_numpy_or_says_what_it_lacks(monkeypatch):
@@ -298,11 +273,11 @@ def test_processes_that_start_at_once_with_nothing_compiled_agree(tmp_path):
     """One compiles, the others wait for it and read what it kept."""
     pytest.importorskip("fcntl", reason="no locks between processes here")
     code = (
-        "from adaam.engines.cluster.tasks import TaskKernels\n"
+        "from adaam.engines.cluster.pairs import PairTask, TaskKernels, pruned_part\n"
         "import numpy as np\n"
-        "from adaam.engines.cluster.pruned import pruned_part\n"
         "P = np.random.default_rng(0).standard_normal((50, 3))\n"
-        "part = pruned_part(0.5, TaskKernels('numba', 50, 64), [(P, P, 1.0), (P, P, 1.0)], True)[0]\n"
+        "blocks = [(P, P, 1.0), (P, P, 1.0)]\n"
+        "part = pruned_part(0.5, TaskKernels('numba', 50), PairTask(0, (1,), True), blocks).gram\n"
         "from adaam.engines.pruned.loops import accumulate_tile\n"
         "print(part.sum(), sum(accumulate_tile.stats.cache_misses.values()))"
     )

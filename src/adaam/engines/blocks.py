@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from threading import Lock
+from typing import Any, TypeVar
 
 from adaam.linalg import thread_pools
 
@@ -33,6 +34,39 @@ def held_threads() -> Iterator[None]:
             yield
     finally:
         _HELD.reset(token)
+
+
+class _OneThread:
+    """Keeps BLAS to one thread while any of several threads is inside: the first in sets it, the last out lets go.
+
+    Limits are those of a process, so that each thread restoring what it found would leave others without.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.n_inside = 0
+        self.limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.n_inside += 1
+            if self.n_inside == 1:
+                self.limiter = thread_pools().limit(limits=1, user_api="blas")
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.n_inside -= 1
+            if self.n_inside == 0:
+                self.limiter.restore_original_limits()
+
+
+_ONE_THREAD = _OneThread()
+
+
+def on_one_thread(work: Callable[..., Result], *given: Any) -> Result:
+    """Do work on this thread alone, as a task beside others of its process."""
+    with _ONE_THREAD:
+        return work(*given)
 
 
 def blas_threads() -> int:

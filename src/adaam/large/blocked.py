@@ -78,13 +78,16 @@ Prepare: TypeAlias = Callable[[Tall, Column], LinearMap]
 def dealt_array(X: Tall, weights: Column, deal: Deal, prepare: Prepare, engine: Engine) -> "BlockedRows | SpreadBlocks":
     """Deal rows in memory, or on a cluster, to blocks, and prepare those that take part; of weight zero none do."""
     everything = deal.n_used == deal.n_rows
-    if isinstance(engine, DaskEngine):
-        held = weights if everything else engine.weights_below(X, weights, deal.places, deal.n_used)
-        return dealt_spread(X, weights, deal, prepare(X, held), engine)
-    present = np.flatnonzero(spread(engine.to_host(weights), X.shape[0]))
-    order = np.empty(deal.n_used, np.intp)
-    places = deal.places(np.arange(deal.n_rows))
+    if everything and isinstance(engine, DaskEngine):
+        return dealt_spread(X, weights, deal, prepare(X, weights), engine)
+    counts = spread(engine.to_host(weights), X.shape[0])
+    present, places = np.flatnonzero(counts), deal.places(np.arange(deal.n_rows))
     used = places < deal.n_used
+    if isinstance(engine, DaskEngine):
+        held = np.zeros(len(counts))
+        held[present[used]] = counts[present[used]]
+        return dealt_spread(X, weights, deal, prepare(X, held), engine)
+    order = np.empty(deal.n_used, np.intp)
     order[places[used]] = present[used]
     if everything:
         return BlockedRows(X, weights, order, deal, prepare(X, weights), engine)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from adaam.prepare import LinearMap
 from adaam.sample import Sample
 
 if TYPE_CHECKING:
-    from adaam.engines.cluster.tasks import TaskKernels
+    from adaam.engines.cluster.pairs import TaskKernels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,8 +45,10 @@ class SpreadBlocks:
             mine = [self.deal.block(block) for block in wanted if low <= block < high]
             shares.append([slice(places.start - start, places.stop - start) for places in mine])
         found: Any = None
-        given = (self.engine.shared(self.prepared), job.work, self.engine.task_kernels(self.deal.n_rows))
-        for last, part in zip(self.first_blocks[1:], self.groups.sums(group_sum, shares, *given), strict=True):
+        kernels = self.engine.task_kernels(self.deal.n_rows)
+        work = partial(group_sum, job.work, kernels)
+        sums = self.engine.group_results(self.groups, work, shares, self.prepared)
+        for last, part in zip(self.first_blocks[1:], sums, strict=True):
             if part is not None:
                 found = part if found is None else found + part
                 tell(last - 1)
@@ -55,14 +57,14 @@ class SpreadBlocks:
 
 def dealt_spread(X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engine: DaskEngine) -> SpreadBlocks:
     """Deal rows on a cluster to blocks; those of weight zero take no part."""
-    n_groups = min(deal.n_blocks, engine.n_groups(X))
+    n_groups = min(deal.n_blocks, len(engine.asarray(X).sizes))
     first = tuple(group * deal.n_blocks // n_groups for group in range(n_groups + 1))
     edges = tuple(deal.block(block).start for block in first[:-1]) + (deal.n_used,)
     return SpreadBlocks(engine.dealt(X, weights, deal.places, edges), first, deal, prepared, engine)
 
 
 def group_sum(
-    group: Any, blocks: list[slice], prepared: LinearMap, work: Callable[[Sample], Any], kernels: "TaskKernels"
+    work: Callable[[Sample], Any], kernels: "TaskKernels", group: Any, blocks: list[slice], prepared: LinearMap
 ) -> Any:
     """Sum over some blocks of a group, each prepared as on one machine; None where there are none."""
     X, weights = group

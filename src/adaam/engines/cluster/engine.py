@@ -1,7 +1,8 @@
-"""The cluster engine: rows in blocks on Dask workers, exact, small matrices alone travel to the client."""
+"""The cluster engine: rows in blocks on Dask workers; what is small, or has few numbers a row, is on the client."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from adaam.engines.cluster.plan import ClusterPlan, cluster_plan
 from adaam.engines.cluster.workers import (
     TASK_BYTES,
     TASK_SHARE,
+    Future,
     Workers,
     as_dask_array,
     connected,
@@ -20,16 +22,17 @@ from adaam.engines.cluster.workers import (
     is_dask,
     mapped_array,
 )
-from adaam.engines.neighbors.graph import NeighborGraph
-from adaam.engines.neighbors.ties import tie_tolerance
+from adaam.engines.equal_rows import merged_weights
+from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
+from adaam.engines.neighbors.ties import measured_graph
 from adaam.engines.protocol import Clusters, ClusterSums, Graph, Half, Result, pruned_laplacian
-from adaam.engines.pruned.cut import kept_from
+from adaam.engines.pruned.cut import exact_cut, kept_from
 from adaam.linalg import eigh
 
 if TYPE_CHECKING:
-    from adaam.engines.cluster.rows import ClusterColumn, ClusterRows
-    from adaam.engines.cluster.shuffle import Groups
-    from adaam.engines.cluster.tasks import TaskKernels
+    from adaam.engines.cluster.pairs import TaskKernels
+
+MOST_NUMBERS = 1 << 25  # coordinates of rows that come to the client for k-means++; beyond, k-means||
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class DaskEngine:
         """Tell what a fit of rows of this shape costs, on the client's workers or on so many of so much memory each."""
         if workers is None:
             at = self._workers()
-            given = (at.n_workers(), at.n_threads(), at.task_bytes())
+            given = (at.n_workers(), at.n_threads, at.task_bytes)
         else:
             task_bytes = int(min(TASK_BYTES, (memory or np.inf) / TASK_SHARE))
             given = (workers, threads or workers, task_bytes if self.task_bytes is None else self.task_bytes)
@@ -99,30 +102,23 @@ class DaskEngine:
 
     def accepts(self, X: Any) -> bool:
         """Whether X is a Dask collection, or rows on the workers."""
-        from adaam.engines.cluster import lazy
-        from adaam.engines.cluster.rows import ClusterColumn, ClusterRows
+        from adaam.engines.cluster.rows import ClusterRows, LazyRows
 
-        return is_dask(X) or isinstance(X, ClusterRows | ClusterColumn | lazy.LazyRows)
+        return is_dask(X) or isinstance(X, ClusterRows | LazyRows)
 
     def check_rows(self, X: Any, at_least: int) -> Tall:
         """Check a Dask array or DataFrame, as far as can be told without reading it; blocks are checked when read."""
-        from adaam.engines.cluster import lazy
-        from adaam.engines.cluster.rows import ClusterRows
+        from adaam.engines.cluster.rows import ClusterRows, LazyRows, lazy_rows
 
-        return X if isinstance(X, ClusterRows | lazy.LazyRows) else lazy.lazy_rows(X, at_least)
+        return X if isinstance(X, ClusterRows | LazyRows) else lazy_rows(X, at_least)
 
     def like(self, Z: Tall, X: Any) -> Any:
         """Return Z as the kind of array that X is: a Dask array for a Dask collection, else NumPy."""
-        from adaam.engines.cluster import lazy
-        from adaam.engines.cluster.rows import ClusterColumn, ClusterRows
+        from adaam.engines.cluster.rows import ClusterRows, LazyRows
 
-        if not (is_dask(X) or isinstance(X, lazy.LazyRows)):
+        if not (is_dask(X) or isinstance(X, LazyRows)):
             return self.to_host(Z)
-        if isinstance(Z, ClusterRows):
-            return Z.dask()
-        if isinstance(Z, ClusterColumn):
-            return dask_array(Z.parts, [(size,) for size in Z.sizes], Z.dtype)
-        return Z
+        return Z.dask() if isinstance(Z, ClusterRows) else Z
 
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
         """Do work for each item in turn: the workers share each one."""
@@ -130,117 +126,107 @@ class DaskEngine:
 
     def asarray(self, X: Tall) -> Tall:
         """Bring rows to the workers, in row blocks."""
-        from adaam.engines.cluster import lazy
-        from adaam.engines.cluster.rows import ClusterRows, host_rows
+        from adaam.engines.cluster.rows import ClusterRows, LazyRows, finite, host_rows, lazy_rows, planned_sizes
 
         if isinstance(X, ClusterRows):
             return X
-        workers = self._workers()
-        sizes = self._sizes(X, workers)
-        if not (isinstance(X, lazy.LazyRows) or is_dask(X)):
+        workers, (n, d) = self._workers(), X.shape
+        sizes = planned_sizes(int(n), 8 * int(d), workers.n_threads, workers.task_bytes, self.block_rows)
+        if not (isinstance(X, LazyRows) or is_dask(X)):
             return host_rows(X, sizes, workers)
-        array = (X if isinstance(X, lazy.LazyRows) else lazy.lazy_rows(X, 1)).array
+        array = (X if isinstance(X, LazyRows) else lazy_rows(X, 1)).array
         blocks = workers.blocks_of(array.rechunk((sizes, -1)))
-        parts = tuple(workers.call("rows", lazy.finite, block) for block in blocks)
-        return ClusterRows(parts, sizes, int(array.shape[1]), np.dtype(array.dtype), workers)
+        parts = tuple(workers.call("rows", finite, block) for block in blocks)
+        return ClusterRows(parts, sizes, int(d), np.dtype(array.dtype), workers)
 
     def column(self, values: Any) -> Column:
-        """Return a float itself, numbers on the workers as a column, others as a vector that is split when used."""
-        from adaam.engines.cluster.rows import ClusterColumn
-
-        if isinstance(values, float | ClusterColumn):
+        """Return a float itself, anything else as a vector on the client."""
+        if isinstance(values, float):
             return values
-        if not is_dask(values):
-            return np.asarray(values, dtype=np.float64)
-        array = as_dask_array(values).astype(np.float64)
-        workers = self._workers()
-        return ClusterColumn(tuple(workers.blocks_of(array)), tuple(map(int, array.chunks[0])), workers)
+        return np.asarray(self.to_host(as_dask_array(values)) if is_dask(values) else values, dtype=np.float64)
 
     def to_host(self, value: Any) -> Any:
-        """Bring rows, a column or a half affinity to the client."""
-        from adaam.engines.cluster import lazy
-        from adaam.engines.cluster.graph import ClusterHalf
+        """Bring rows, labels or a half affinity to the client."""
+        from adaam.engines.cluster.rows import LazyRows
 
         if issparse(value):
             return value
-        if isinstance(value, ClusterHalf):
+        if isinstance(value, HostHalf):
             return value.host()
-        if isinstance(value, lazy.LazyRows):
-            value = value.array
-        return value.compute() if is_dask(value) else np.asarray(value)
+        array = value.array if isinstance(value, LazyRows) else value
+        return self._workers().computed(array) if is_dask(array) else np.asarray(array)
 
     def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
         """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
-        from adaam.engines.cluster import shuffle
+        from adaam.engines.cluster.rows import first_equal
 
-        return shuffle.distinct(self.asarray(X), weights)
+        rows = self.asarray(X)
+        kept, totals = merged_weights(first_equal(rows), weights)
+        return rows if len(kept) == len(rows) else rows[kept], totals
 
     def row_norms(self, X: Tall) -> Column:
-        """Euclidean length of each row, in float64 and safe from overflow."""
-        from adaam.engines.cluster import lazy
-        from adaam.engines.cluster.rows import HOST, ClusterRows
+        """Euclidean length of each row, in float64 and safe from overflow; of lazy rows a lazy Dask array."""
+        from adaam.engines.cluster.rows import HOST, ClusterRows, LazyRows, finite_norms
 
-        if isinstance(X, lazy.LazyRows):
-            return lazy.lazy_norms(X.array)
-        return X.norms() if isinstance(X, ClusterRows) else HOST.row_norms(X)
+        if isinstance(X, LazyRows):
+            return mapped_array(X.array, finite_norms, None, np.float64, "adaam-norms")
+        return X.norms if isinstance(X, ClusterRows) else HOST.row_norms(X)
 
     def cross(self, A: Tall | None, B: Tall, weights: Column = 1.0) -> FloatMatrix:
         """Return the sum over rows of weight * a b', in float64; None stands for a column of ones."""
-        from adaam.engines.cluster.rows import beside, block_cross, block_sum
+        from adaam.engines.cluster.rows import HOST, ByRow
 
         if A is None:
-            return np.asarray(self.asarray(B).total("weighted-sum", block_sum, weights))
+            return np.asarray(self.asarray(B).total("weighted-sum", partial(HOST.cross, None), ByRow(weights)))
         rows = self.asarray(A)
-        return np.asarray(rows.total("cross", block_cross, rows if B is A else beside(rows, B), weights))
+        return np.asarray(rows.total("cross", HOST.cross, ByRow(rows if B is A else B), ByRow(weights)))
 
     def scatter(
         self, X: Tall, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
     ) -> FloatMatrix:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean, or n x n `between_rows`."""
-        from adaam.engines.cluster.rows import Fixed, block_scatter, centred, row_products
+        from adaam.engines.cluster.rows import HOST, ByRow, between_all
 
+        rows = self.asarray(X)
         if between_rows:
             # Few rows of very many columns: all of them meet in one task, which sends their products alone.
-            rows = self.asarray(X)
-            blocks = rows.each("centred", centred, scale, weights, Fixed(mean))
-            products = rows.workers.fetch([rows.workers.call("row-scatter", row_products, blocks)])
-            return np.asarray(products[0])
-        return np.asarray(self.asarray(X).total("scatter", block_scatter, scale, weights, Fixed(mean)))
+            task = rows.workers.call("row-scatter", between_all, list(rows.parts), scale, mean, weights)
+            return np.asarray(rows.workers.fetch([task])[0])
+        return np.asarray(rows.total("scatter", HOST.scatter, ByRow(scale), mean, ByRow(weights)))
 
     def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components."""
-        from adaam.engines.cluster import lazy
-        from adaam.engines.cluster.rows import HOST, ClusterRows, Fixed, block_project
+        from adaam.engines.cluster.rows import HOST, ByRow, ClusterRows, LazyRows, finite_project
 
-        if isinstance(X, lazy.LazyRows):
-            return lazy.lazy_project(X.array, scale, mean, components)
+        dtype = np.result_type(X.dtype, components.dtype)
+        if isinstance(X, LazyRows):
+            work = partial(finite_project, mean=mean, components=components)
+            if isinstance(scale, float):
+                return mapped_array(X.array, partial(work, scale=scale), len(components), dtype, "adaam-map")
+            return mapped_array(X.array, work, len(components), dtype, "adaam-map", scale[:, None])
         if not isinstance(X, ClusterRows):
             return HOST.project(X, scale, mean, components)
-        parts = X.each("project", block_project, scale, Fixed(mean), Fixed(components))
-        return X.with_parts(parts, len(components), np.result_type(X.dtype, components.dtype))
+        return X.with_parts(X.each("project", HOST.project, ByRow(scale), mean, components), len(components), dtype)
 
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the client."""
-        from adaam.engines.cluster import neighbors
+        from adaam.engines.cluster import pairs
 
         found = self.asarray(X)
-        given = (n_neighbors, 1.0, found.workers.task_bytes())
-        if rows is None:
-            tables = found.workers.fetch(neighbors.nearest_tables(found, *given, self.task_kernels(len(found))))
-            return np.concatenate([t.others for t in tables]), np.sqrt(np.concatenate([t.squares for t in tables]))
-        return neighbors.tables_of(found, np.asarray(rows), *given)
+        if n_neighbors == 0:
+            n = len(found) if rows is None else len(rows)
+            return np.empty((n, 0), np.intp), np.empty((n, 0))
+        if rows is not None:
+            return pairs.nearest_of(found, np.asarray(rows), n_neighbors)
+        return pairs.nearest_others(found, n_neighbors, self.task_kernels(len(found)))
 
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
-        """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the workers."""
-        from adaam.engines.cluster import neighbors
-
+        """Return the graph of nearest others, rows tied at the last place sharing it; on the client."""
         rows = self.asarray(X)
-        length = float(np.sqrt(sum(found.square for found in rows.workers.fetch(rows.lengths())) / len(rows)))
-        given = (tie_tolerance(length, rows.dtype), rows.workers.task_bytes(), self.task_kernels(len(rows)))
-        return neighbors.neighbor_graph(rows, n_neighbors, weights, *given)
+        return measured_graph(partial(self.neighbors, rows), rows.norms, weights, n_neighbors, rows.dtype)
 
     def asgraph(self, graph: NeighborGraph) -> Graph:
-        """Return the graph itself: what it is made into is split when it meets rows."""
+        """Return the graph itself: it stays on the client."""
         return graph
 
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
@@ -248,11 +234,9 @@ class DaskEngine:
         return eigh(A)
 
     def ashalf(self, half: Sparse | Half) -> Half:
-        """Return a half affinity on the workers itself; entries of the client's are split when they meet rows."""
-        from adaam.engines.cluster.graph import ClientHalf, ClusterHalf
+        """Return a half affinity on the client, whose entries are sent to rows when it meets them."""
+        from adaam.engines.cluster.pairs import ClientHalf
 
-        if isinstance(half, ClusterHalf):
-            return half
         return ClientHalf(csr_array(half if issparse(half) else half.host()))
 
     def cut_laplacian(
@@ -267,38 +251,36 @@ class DaskEngine:
         cut: float | None = None,
     ) -> tuple[float, FloatMatrix, Column]:
         """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps."""
-        from adaam.engines.cluster import pruned
-        from adaam.engines.cluster.rows import beside
+        from adaam.engines.cluster.pairs import PrunedPairs
 
         factor = self.asarray(P)
-        rows = factor if X is P else beside(factor, X)
-        given = (rows.workers.task_bytes(), self.task_kernels(len(rows)))
+        rows = factor if X is P else self.asarray(X)
+        pairs = PrunedPairs(factor, rows, weights, diagonal, self.task_kernels(len(rows)))
         if cut is None:
-            cut, gram, degrees = pruned.cut_gram(factor, t, rows, weights, diagonal, *given)
-        else:
-            gram, degrees = pruned.pruned_gram(factor, kept_from(cut, factor.dtype), rows, weights, *given)
+            cut = exact_cut(pairs, t)
+        gram, degrees = pairs.sums(kept_from(cut, factor.dtype))
         links = None if half is None else self.ashalf(half)
         return cut, pruned_laplacian(self, gram, degrees, rows, links), degrees
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
-        """Best of `n_init` runs by inertia; independent of the order of rows. Labels stay on the workers, a column."""
-        from adaam.engines.cluster import kmeans
+        """Best of `n_init` runs by inertia; independent of the order of rows; labels are on the client."""
+        from adaam.engines.cluster.kmeans import parallel_kmeans
+        from adaam.engines.cluster.rows import HOST
 
         check_word("starts", self.starts, ("auto", "k-means++", "k-means||"))
         rows = self.asarray(Z)
-        centers, inertia = kmeans.kmeans(rows, n_clusters, n_init, seed, weights, self.starts)
+        if self.starts == "k-means++" or (self.starts == "auto" and len(rows) * rows.n_columns <= MOST_NUMBERS):
+            return HOST.kmeans(np.asarray(rows), n_clusters, n_init, seed, weights)
+        centers, inertia = parallel_kmeans(rows, n_clusters, n_init, seed, weights)
         return Clusters(centers, self.nearest(rows, centers), inertia)
 
     def nearest(self, Z: Tall, centers: FloatMatrix) -> Any:
-        """Index of the nearest centre of each row, the first one on a tie: a column for rows on the workers."""
-        from adaam.engines.cluster import lazy
-        from adaam.engines.cluster.rows import HOST, ClusterRows, Fixed, block_nearest
+        """Index of the nearest centre of each row, the first one on a tie; lazy for a Dask array."""
+        from adaam.engines.cluster.rows import HOST, ClusterRows
 
         if is_dask(Z):
-            return lazy.lazy_nearest(Z, centers)
-        if not isinstance(Z, ClusterRows):
-            return HOST.nearest(Z, centers)
-        return Z.column(Z.each("nearest", block_nearest, Fixed(centers)), np.intp)
+            return self.row_labels(Z, partial(HOST.nearest, centers=centers))
+        return Z.column("nearest", HOST.nearest, centers) if isinstance(Z, ClusterRows) else HOST.nearest(Z, centers)
 
     def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest known points of host rows; blocks on workers ask by `row_labels`."""
@@ -307,60 +289,47 @@ class DaskEngine:
         return HOST.nearest_known(Z, known, n_nearest)
 
     def row_labels(self, Z: Tall, work: Callable[[Any], IntVector]) -> Any:
-        """Label that `work` gives each row of a block: a column for rows on the workers, lazy for a Dask array."""
+        """Label that `work` gives each row of a block: a Dask array, lazy where Z is one."""
         if is_dask(Z):
             return mapped_array(Z, work, None, np.intp, "adaam-predict")
-        return Z.column(Z.each("labels", work), np.intp)
+        return dask_array(Z.each("labels", work), [(size,) for size in Z.sizes], np.intp)
 
-    def cluster_sums(self, Z: "ClusterRows", labels: Any, weights: Column, n_clusters: int) -> ClusterSums:
+    def cluster_sums(self, Z: Tall, labels: Any, weights: Column, n_clusters: int) -> ClusterSums:
         """Sums, weights and extent of labelled rows."""
-        from adaam.engines.cluster import kmeans
+        from adaam.engines.cluster.rows import HOST, ByRow
 
-        return kmeans.cluster_sums(Z, labels, weights, n_clusters)
-
-    def shared(self, value: Any) -> Any:
-        """Send a value once, for many tasks."""
-        return self._workers().share("shared", value)
-
-    def n_groups(self, X: Tall) -> int:
-        """Row blocks that rows on the workers are in."""
-        return len(self.asarray(X).sizes)
+        rows = self.asarray(Z)
+        given = (ByRow(self.to_host(labels)), ByRow(weights), n_clusters)
+        found = zip(*rows.workers.fetch(rows.each("cluster-sums", HOST.cluster_sums, *given)), strict=True)
+        sums, counts, squares, largest = found
+        return ClusterSums(np.sum(sums, axis=0), np.sum(counts, axis=0), np.sum(squares, axis=0), max(largest))
 
     def dealt(
         self, X: Tall, weights: Column, places: Callable[[IntVector], IntVector], edges: tuple[int, ...]
-    ) -> "Groups":
+    ) -> list[Future]:
         """Send rows to groups by the places that their numbers have."""
-        from adaam.engines.cluster import shuffle
+        from adaam.engines.cluster.rows import dealt
 
-        return shuffle.dealt(self.asarray(X), weights, places, edges)
+        return dealt(self.asarray(X), weights, places, edges)
 
-    def weights_below(
-        self, X: Tall, weights: Column, places: Callable[[IntVector], IntVector], n_used: int
-    ) -> "ClusterColumn":
-        """Weights of the rows whose numbers have places below `n_used`, zeros for the others."""
-        from adaam.engines.cluster import shuffle
-
-        return shuffle.weights_below(self.asarray(X), weights, places, n_used)
-
-    def n_threads(self) -> int:
-        """Threads of all workers."""
-        return self._workers().n_threads()
+    def group_results(
+        self, groups: Sequence[Future], work: Callable[..., Any], own: Sequence[Any], given: Any
+    ) -> Iterator[Any]:
+        """What `work` makes of each group of `dealt` rows, an argument of its own and one of all, in order and here."""
+        workers = self._workers()
+        shared = workers.share("shared", given)
+        tasks = (workers.call("row-blocks", work, group, mine, shared) for group, mine in zip(groups, own, strict=True))
+        for done in workers.in_turn("row-blocks", tasks, len(groups)):
+            yield workers.fetch([done])[0]
 
     def task_kernels(self, n_rows: int) -> "TaskKernels":
         """Tell the kernels of tasks on so many rows, the same for all workers."""
-        from adaam.engines.cluster.rows import HOST
-        from adaam.engines.cluster.tasks import task_kernels
+        from adaam.engines.cluster.pairs import task_kernels
 
-        return task_kernels(self.kernels, n_rows, HOST._tile_rows())
+        return task_kernels(self.kernels, n_rows)
 
     def _workers(self) -> Workers:
         return connected(self.client, self.in_flight, self.patience, self.progress, self.task_bytes)
-
-    def _sizes(self, X: Any, workers: Workers) -> tuple[int, ...]:
-        from adaam.engines.cluster.tasks import planned_sizes
-
-        n, d = X.shape
-        return planned_sizes(int(n), 8 * int(d), workers.n_threads(), workers.task_bytes(), self.block_rows)
 
     def __deepcopy__(self, memo: Any) -> "DaskEngine":
         """Return the engine itself: it is fixed, and a client is one connection."""

@@ -1,26 +1,29 @@
-"""The one place that imports Dask: named tasks for the workers, their results, and Dask collections taken apart."""
+"""The executor: named tasks on Dask's workers, their results and sums, and Dask collections taken apart.
+
+No other file imports Dask.
+"""
 
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
 from importlib.util import find_spec
 from inspect import signature
-from threading import Lock
 from typing import Any, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 
-from adaam.linalg import thread_pools
+from adaam.engines.blocks import on_one_thread
 from adaam.progress import LOGGER, ChangingLine
 
 Future: TypeAlias = Any
 AT_ONCE = 2  # tasks of a pass under way for each thread: one runs, and what the next one needs is fetched
 TURNS = 3  # with those that are done and wait for a slower one before them, in whose order they are added up
+FOLD = 8  # results added up by one task
 TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
 TASK_SHARE = 10  # of a worker's memory that those rows may take
 CHECK_SECONDS = 5.0  # between two looks at whether there are workers at all
@@ -31,52 +34,65 @@ class ClusterError(RuntimeError):
     """The cluster could not finish a task: no partial result is returned, and the fit can be repeated."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Workers:
-    """A Dask client, how many tasks of a pass it may have under way, and whether a line shows how far it is.
-
-    What is told of the cluster's size is what it was when first asked: each question goes to the scheduler and back.
-    """
+    """A Dask client, and how it is to be used; sizes of the cluster are those of when they were first asked for."""
 
     client: Any
-    in_flight: int
+    in_flight: int | None  # tasks of a pass under way, or done and not yet added up; None means by the threads
     patience: float
     progress: bool
     given_bytes: int | None = None  # of rows that a task may hold, where the caller has said so
-    _told: dict[str, float] = field(default_factory=dict, repr=False)
 
     def call(self, name: str, work: Callable[..., Any], *given: Any) -> Future:
         """Run `work` on a worker, on one thread; futures among what is given, in lists too, stand for their values.
 
-        The name is what the dashboard shows. Each task can be made again from what it was made of.
-        """
-        key = f"adaam-{name}-0{uuid4().hex}"
-        with self._clear_errors():
-            return self.client.submit(on_one_thread, work, *given, key=key, pure=False)
-
-    def share(self, name: str, value: Any, work: Callable[..., Any] | None = None, *given: Any) -> Future:
-        """Send a value once, for many tasks, as it is or as `work` makes it.
-
-        Like any result it can be had again when a worker is lost.
+        The name is what the dashboard shows. What is given is kept by the scheduler, so that each result can be had
+        again when a worker is lost.
         """
         import dask
 
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}):
-            return self.call(name, as_it_is if work is None else work, value, *given)
+        key = f"adaam-{name}-0{uuid4().hex}"
+        with self._clear_errors(), dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}):
+            return self.client.submit(on_one_thread, work, *given, key=key, pure=False)
+
+    def share(self, name: str, value: Any) -> Future:
+        """Send a value once, for many tasks."""
+        return self.call(name, as_it_is, value)
 
     def fetch(self, futures: Sequence[Future]) -> list[Any]:
-        """Bring small results here."""
+        """Bring results here."""
         with self._clear_errors():
             self._wait(futures)
             return list(self.client.gather(list(futures)))
 
-    def in_turn(self, name: str, submissions: Iterable[Callable[[], Future]], total: int) -> Iterator[Future]:
-        """Submit tasks one after the other and yield each when done, in order, a bounded number being under way.
+    def computed(self, array: Any) -> Any:
+        """Bring a Dask array here."""
+        with self._clear_errors():
+            return self.fetch([self.client.compute(array)])[0]
+
+    def summed(self, name: str, parts: Iterable[Future], fold: Callable[[list[Any]], Any] | None = None) -> Any:
+        """Sum of results in their order, or what `fold` makes of a list of them; added up on the workers as they come.
+
+        Sums are results like any other: `fold` takes them too.
+        """
+        waiting: list[Future] = []
+        for part in parts:
+            waiting.append(part)
+            if len(waiting) == FOLD:
+                waiting = [self.call(f"{name}-sum", fold or added, waiting)]
+        if len(waiting) > 1:
+            waiting = [self.call(f"{name}-sum", fold or added, waiting)]
+        return self.fetch(waiting)[0]
+
+    def in_turn(self, name: str, tasks: Iterable[Future], total: int) -> Iterator[Future]:
+        """Yield tasks when they are done, in order; they are submitted by iterating, a bounded number being under way.
 
         Two for each thread are under way, so that the next one goes to whichever worker is done first; some more may be
         done and wait for one before them.
         """
         line = ChangingLine(sys.stderr) if self.progress else None
+        most = self.in_flight or TURNS * self.n_threads + 2
         waiting: deque[Future] = deque()
         done = 0
 
@@ -92,11 +108,11 @@ class Workers:
                 line.show(f"{name:<20} [{'#' * filled}{'.' * (30 - filled)}] {done} of {total} tasks")
             return future
 
-        for submit in submissions:
-            waiting.append(submit())
-            while len(waiting) >= self.in_flight or (waiting and waiting[0].done()):
+        for task in tasks:
+            waiting.append(task)
+            while len(waiting) >= most or (waiting and waiting[0].done()):
                 yield finished()
-            while len(under_way := [future for future in waiting if not future.done()]) >= AT_ONCE * self.n_threads():
+            while len(under_way := [future for future in waiting if not future.done()]) >= AT_ONCE * self.n_threads:
                 with self._clear_errors():
                     self._wait(under_way, "FIRST_COMPLETED")
         while waiting:
@@ -104,28 +120,22 @@ class Workers:
         if line is not None:
             line.end()
 
+    @cached_property
     def n_threads(self) -> int:
         """Threads of all workers."""
-        if "threads" not in self._told:
-            self._told["threads"] = max(1, int(sum(self.client.nthreads().values())))
-        return int(self._told["threads"])
+        return max(1, int(sum(self.client.nthreads().values())))
 
-    def n_workers(self) -> int:
-        """Workers there are."""
-        return max(1, len(self.client.nthreads()))
-
-    def worker_bytes(self) -> float:
-        """Memory limit of the smallest worker; infinity where none is set."""
-        if "bytes" not in self._told:
-            limits = [worker["memory_limit"] or np.inf for worker in self._known().values()]
-            self._told["bytes"] = float(min(limits, default=np.inf))
-        return self._told["bytes"]
-
+    @cached_property
     def task_bytes(self) -> int:
         """Bytes of rows that a task may hold."""
         if self.given_bytes is not None:
             return self.given_bytes
-        return int(min(TASK_BYTES, self.worker_bytes() / TASK_SHARE))
+        limits = [worker["memory_limit"] or np.inf for worker in self._known().values()]
+        return int(min(TASK_BYTES, min(limits, default=np.inf) / TASK_SHARE))
+
+    def n_workers(self) -> int:
+        """Workers there are."""
+        return max(1, len(self.client.nthreads()))
 
     def blocks_of(self, array: Any) -> list[Future]:
         """Compute the row blocks of a Dask array that has all columns in one chunk."""
@@ -208,42 +218,14 @@ class Workers:
         return known
 
 
-class _OneThread:
-    """Keeps BLAS to one thread while any task of this process runs: the first in sets it, the last out lets go.
-
-    Limits are those of a process, so that each task restoring what it found would leave others without.
-    """
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.n_tasks = 0
-        self.limiter: Any = None
-
-    def __enter__(self) -> None:
-        with self.lock:
-            self.n_tasks += 1
-            if self.n_tasks == 1:
-                self.limiter = thread_pools().limit(limits=1, user_api="blas")
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.n_tasks -= 1
-            if self.n_tasks == 0:
-                self.limiter.restore_original_limits()
-
-
-_ONE_THREAD = _OneThread()
-
-
-def on_one_thread(work: Callable[..., Any], *given: Any) -> Any:
-    """Do `work` as a task."""
-    with _ONE_THREAD:
-        return work(*given)
-
-
 def as_it_is(value: Any) -> Any:
     """Return the value: a task whose result is what was sent."""
     return value
+
+
+def added(parts: list[Any]) -> Any:
+    """Add up parts in their order."""
+    return reduce(np.add, parts)
 
 
 def connected(
@@ -269,8 +251,7 @@ def connected(
             f"client={client!r} is a {type(client).__name__}; pass a distributed.Client, the address of a scheduler "
             "such as 'tcp://127.0.0.1:8786', or None for the current client."
         )
-    workers = Workers(client, 0, patience, progress)
-    return Workers(client, in_flight or TURNS * workers.n_threads() + 2, patience, progress, task_bytes, workers._told)
+    return Workers(client, in_flight, patience, progress, task_bytes)
 
 
 def _client_at(address: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from adaam._typing import FloatMatrix, FloatVector, IntVector
+from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam.engines.blocks import ordered_map
 
 MIN_ROWS = 256  # fewer rows have so few pairs that all of them are kept
@@ -213,7 +213,7 @@ def cut_inside(bracket: Bracket, tallies: Iterable[Tally], t: float, dtype: Any)
     return cut if kept_from(cut, dtype) >= bracket.low else None
 
 
-def rounding_room(P: FloatMatrix) -> float:
+def rounding_room(P: Tall) -> float:
     """Factor by which rounding may let |p_i . p_j| exceed the largest |p|²."""
     return 1.0 + (64 + int(P.shape[1])) * float(np.finfo(P.dtype).eps)
 
