@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from adaam._typing import FloatVector, Tall
+from adaam._typing import FloatVector, HostRows
 from adaam.array_api import on_host
 
 # Rows that can be counted in float64, one by one.
@@ -123,7 +123,7 @@ def row_counts(weights: Any, n_samples: int) -> Any:
     return relative * (relative >= LEAST_SHARE * sum_of_relative) * (n_present / sum_of_relative)
 
 
-def widened(X: Tall) -> Tall:
+def widened(X: HostRows) -> HostRows:
     """Return host rows as they are, or float32 ones in float64 where their squares leave the range of float32."""
     if X.dtype != np.float32:
         return X
@@ -133,7 +133,7 @@ def widened(X: Tall) -> Tall:
     return X if least <= largest <= most / np.sqrt(X.shape[1]) else X.astype(np.float64)
 
 
-def largest_magnitude(X: Tall) -> float:
+def largest_magnitude(X: HostRows) -> float:
     """Largest magnitude in dense or sparse host rows; 0 where there is none."""
     values = X.data if issparse(X) else X
     return float(max(values.max(), -values.min())) if values.size else 0.0

@@ -229,8 +229,9 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
         squares = [np.diag(engine.scatter(X if whole else X[:, part], 1.0, mean[part], weights)) for part in parts]
         variances = np.concatenate(squares) / size
     else:
-        squares = X.multiply(X) if issparse(X) else _entrywise(np.square, X, engine)
-        variances = engine.cross(None, squares, weights)[0] / size - mean**2
+        rows: Any = X
+        squared = rows.multiply(rows) if issparse(rows) else _entrywise(np.square, rows, engine)
+        variances = engine.cross(None, squared, weights)[0] / size - mean**2
     _check_columns(variances, mean)
     centred_first = d <= SCATTER_COLUMNS and not issparse(X)
     return above_rounding(variances, mean, float(np.finfo(X.dtype).eps), centred_first=centred_first)
@@ -248,7 +249,7 @@ def _check_columns(variances: FloatVector, mean: FloatVector) -> None:
     )
 
 
-def _entrywise(function: Callable[..., Any], X: Tall, engine: Engine, *given: Any) -> Tall:
+def _entrywise(function: Callable[..., Any], X: Any, engine: Engine, *given: Any) -> Any:
     """Rows that a function of single numbers makes of others; rows in blocks on a cluster stay there."""
     if hasattr(X, "entrywise"):
         return X.entrywise(function, *given)

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from adaam._typing import Column, DiagonalRule, FloatMatrix, Tall
 from adaam.engines import Engine
+from adaam.engines.neighbors.graph import HostHalf
 from adaam.engines.protocol import Half
 from adaam.engines.pruned.cut import kept_from
 from adaam.sample import Sample
@@ -41,11 +42,12 @@ class SparseAffinity:
 
     def degrees(self) -> Column:
         """Row sums A1."""
-        return self.engine.column(np.asarray(self.weights.sum(axis=1), dtype=np.float64).ravel())
+        return self.engine.asarray(np.asarray(self.weights.sum(axis=1), dtype=np.float64).ravel())
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'AX."""
-        return self.engine.ashalf(self.weights).gram(X)
+        entries: Half = self.engine.asarray(HostHalf(self.weights))
+        return entries.gram(X)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ class HalfAffinity:
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'AX."""
-        gram = self.engine.ashalf(self.half).gram(X)
+        half: Half = self.engine.asarray(self.half)
+        gram = half.gram(X)
         return gram + gram.T
 
 

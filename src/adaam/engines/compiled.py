@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from adaam._checks import check_word
-from adaam._typing import FloatMatrix, Tall
+from adaam._typing import FloatMatrix, HostRows
 from adaam.files import own_lock_path, waiting_lock
 
 PANEL = 32  # columns of X whose sums stay in registers
@@ -60,7 +60,7 @@ def _installed() -> bool:
     return find_spec("numba") is not None
 
 
-def few_filled(X: Tall, n_columns: int, n_summed: int) -> bool:
+def few_filled(X: HostRows, n_columns: int, n_summed: int) -> bool:
     """Whether so few entries are not zero that a product from them alone takes less time, told from a few rows.
 
     Parameters

@@ -105,7 +105,7 @@ def fit_source(source: RowSource, sample_weight: Any, settings: PoolingSettings,
         taken = ArrayRows(X, source.label)
         prepared = stream_preparation(taken, held, settings.preparation, engine, tell)
     with phase("row blocks"):
-        rows = BlockedRows(X, 1.0 if held is None else engine.column(held), None, deal, prepared, engine)
+        rows = BlockedRows(X, 1.0 if held is None else engine.asarray(held), None, deal, prepared, engine)
         return _fit(rows, planned, settings)
 
 

@@ -57,7 +57,7 @@ def stream_preparation(
             # Zero rows are left as they are, at a scale of 1, which few others have.
             unscaled = np.flatnonzero((spread(engine.to_host(scale), len(block)) == 1.0) & (held > 0))
             n_zero += int((~block[unscaled].any(axis=1)).sum())
-        row_weights = engine.column(held)
+        row_weights = engine.asarray(held)
         own_mean = engine.cross(None, rows, row_weights * scale)[0] / added
         shift = own_mean - mean
         scatter += engine.scatter(rows, scale, own_mean, row_weights)
