@@ -1,5 +1,7 @@
-"""Checks whose messages name the parameter, its value, the fact that stops it and the way out."""
+"""Checks whose messages name the parameter, its value, the fact that stops it and the way out; warnings likewise."""
 
+import inspect
+import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -24,6 +26,9 @@ LARGEST = 1e307
 
 # Magnitudes between these can be squared and summed over many rows and features; by precision.
 SQUARABLE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-140, 1e140)}
+
+# Frames of the library, and those that scikit-learn and joblib put around its methods.
+INNER = ("adaam", "sklearn", "joblib")
 
 
 def check_whole(name: str, value: Any, *, at_least: int = 1) -> int:
@@ -168,3 +173,11 @@ def check_lengths(name: str, largest: float, *, learning: bool = False) -> None:
             f"{name} holds rows of lengths up to {largest:.2g}, too short for float64 to tell their directions. "
             "Multiply the rows by a large number before they are rounded, which does not change their directions."
         )
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called into the library, however deep in it."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in INNER:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

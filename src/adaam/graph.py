@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from adaam._checks import warn_caller
 from adaam._typing import FloatVector, IntVector
-from adaam._warnings import warn_caller
 from adaam.engines import Graph, NeighborGraph
 from adaam.sample import Sample
 

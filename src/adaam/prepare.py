@@ -9,9 +9,8 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.base import BaseEstimator
 
-from adaam._checks import check_lengths, check_magnitude
+from adaam._checks import check_lengths, check_magnitude, warn_caller
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
-from adaam._warnings import warn_caller
 from adaam.engines import CPUEngine, Engine
 from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import spread, total

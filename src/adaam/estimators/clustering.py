@@ -10,9 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from adaam._checks import check_kind, check_number, check_object, check_whole, check_word
+from adaam._checks import check_kind, check_number, check_object, check_whole, check_word, warn_caller
 from adaam._typing import FloatVector, IntVector, Tall
-from adaam._warnings import warn_caller
 from adaam.array_api import in_kind
 from adaam.engines import DaskEngine, Engine, resolve_engine
 from adaam.estimators.choosing import Chosen, choose, choose_given

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from adaam._checks import check_lengths, check_magnitude, largest_magnitude
+from adaam._checks import check_lengths, check_magnitude, largest_magnitude, warn_caller
 from adaam._typing import FloatVector
-from adaam._warnings import warn_caller
 from adaam.engines import Engine
 from adaam.engines.columns import spread
 from adaam.linalg import range_eigenpairs
