@@ -37,6 +37,8 @@ from adaam.selection import (
 PARTITION_ROWS = 20_000
 # On a device all pairs of so many rows take a moment.
 DEVICE_PARTITION_ROWS = 100_000
+# Starts of a partition that a metric is made from, and that is not yet the last.
+GRAPH_STARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +124,17 @@ def _finished(
 def _learned_labels(choice: Choice, rows: DistinctRows, task: Task) -> IntVector:
     """Partition rows in the AdaAM metric of the chosen width, learned from all of them."""
     contender, c = choice.outcome.contender, task.n_clusters
-    if len(choice.outcome.labels) == rows.n_rows <= learning_rows(c):
-        return choice.outcome.labels
-    source = contender.source
-    if source is None or source.sample.n_rows < rows.n_rows:
-        (source,) = prepared_rows(rows.X, rows.weights, rows.ranks, rows.engine, (contender.preparation,))
+    if len(choice.outcome.labels) == rows.n_rows:
+        return _graph_labels(contender.view, task)
+    (source,) = prepared_rows(rows.X, rows.weights, rows.ranks, rows.engine, (contender.preparation,))
     ((_, components),) = learned_maps(source, c, (contender.width,), every_row=True)
     return _graph_labels(source.view(components), task)
 
 
 def _graph_labels(view: View, task: Task) -> IntVector:
-    """Partition that several starts agree on, on the host."""
-    return np.asarray(view.links.to_host(consensus_partition(view, task.n_clusters, task.seed, task.n_init)[0].labels))
+    """Partition that a few starts agree on, on the host."""
+    n_starts = min(task.n_init, GRAPH_STARTS)
+    return np.asarray(view.links.to_host(consensus_partition(view, task.n_clusters, task.seed, n_starts)[0].labels))
 
 
 def _partition_rows(rows: DistinctRows, choice: Choice, n_columns: int, task: Task) -> DistinctRows:

@@ -12,7 +12,7 @@ from adaam._typing import FloatVector, IntMatrix, IntVector
 from adaam.engines.links import HostLinks
 from adaam.partition.communities import Draws, refined
 from adaam.partition.dendrogram import dendrogram
-from adaam.partition.modularity import modularity
+from adaam.partition.modularity import modularity, modularity_gain, row_modularity
 from adaam.partition.view import Merging, View, cluster_means, merging
 
 # From one round of exchange to the next there are so many times more parts.
@@ -20,8 +20,8 @@ PART_RATIO = 1.5
 # Of the ways to merge two clusters and split a third, so many are tried, the most promising first; and so many taken.
 N_TRIES = 10
 MOST_SWAPS = 8
-# A gain in modularity below this is rounding.
-ROUNDING = 1e-9
+# A swap must gain more than so many standard errors; clusters that are equally good stay as the dendrogram has them.
+N_ERRORS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,10 @@ def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int,
     def places() -> Any:
         return cluster_means(view, np.asarray(view.links.to_host(merging.communities)), m)
 
-    highest = modularity(links, clusters)
+    def by_rows(clusters: IntVector) -> FloatVector:
+        return row_modularity(view.links, view.links.asarray(clusters)[merging.communities])
+
+    highest = by_rows(clusters)
     for _ in range(MOST_SWAPS):
         merges = dendrogram(links, places, within=clusters).merges[: m - n_clusters]
         second = _second_halves(merges, clusters)
@@ -99,8 +102,10 @@ def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int,
             tried[clusters == emptied] = kept
             tried[(clusters == split) & second] = emptied
             tried = refined(links, tried, n_clusters, draws)
-            found = modularity(links, tried)
-            if found > highest + ROUNDING:
+            if modularity(links, tried) <= highest.sum():
+                continue
+            found = by_rows(tried)
+            if modularity_gain(found, highest).exceeds(N_ERRORS):
                 clusters, highest = tried, found
                 break
         else:
@@ -130,13 +135,9 @@ def _promising(
     cut = np.bincount(clusters[nodes[crossing]], weights[crossing], minlength=n_clusters)
     masses = np.bincount(clusters, degrees, minlength=n_clusters)
     parts = np.bincount(clusters[second], degrees[second], minlength=n_clusters)
-    gains = 2.0 * parts * (masses - parts) / total - cut
-    between = links.contracted(clusters, n_clusters)
-    a, b, joining = between.entries()
-    losses = 2.0 * (masses[a] * masses[b] / total - joining)
+    a, b, joining = links.contracted(clusters, n_clusters).entries()
+    gains, losses = 2.0 * parts * (masses - parts) / total - cut, 2.0 * (masses[a] * masses[b] / total - joining)
     pairs = [i for i in np.argsort(losses, kind="stable")[: 2 * N_TRIES] if a[i] < b[i]]
     splits = np.argsort(-gains, kind="stable")[:N_TRIES]
-    ways = [
-        (gains[s] - losses[i], int(s), int(a[i]), int(b[i])) for s in splits for i in pairs if s not in (a[i], b[i])
-    ]
+    ways = [(gains[s] - losses[i], int(s), int(a[i]), int(b[i])) for s in splits for i in pairs if s not in (a[i], b[i])]
     return [way[1:] for way in sorted(ways, key=lambda way: -way[0])[:N_TRIES] if parts[way[1]] > 0]
