@@ -45,5 +45,5 @@ def test_nothing_optional_is_loaded(module):
 def test_the_cluster_engine_is_loaded_when_it_is_used():
     code = "import sys, adaam; print(*(name for name in sys.modules if name.startswith('adaam.engines.cluster.')))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    door = {"adaam.engines.cluster." + name for name in ("engine", "plan", "workers")}
+    door = {"adaam.engines.cluster." + name for name in ("engine", "plan", "rows", "workers")}
     assert set(run.stdout.split()) <= door

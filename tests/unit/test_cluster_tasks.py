@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 from adaam.engines import ClusterError, DaskEngine, compiled
 from adaam.engines.cluster.pairs import (
     FoundPairs,
-    PairTask,
     TaskKernels,
     best_pairs,
     counted_part,
     own_table,
     pairs_between,
     pruned_part,
-    task_kernels,
 )
 from adaam.engines.pruned import cut as cut_module
 from adaam.engines.pruned.cut import Bracket
@@ -73,12 +71,9 @@ def dense_part(threshold, blocks, with_own):
 
 def part_of(threshold, chosen, blocks, with_own):
     """Half of the Gram matrix, and row sums of each block, as a task gives them."""
-    found = pruned_part(threshold, chosen, task_of(blocks, with_own), blocks)
-    return found.gram, *(found.row_sums[index] for index in sorted(found.row_sums))
-
-
-def task_of(blocks, with_own):
-    return PairTask(0, tuple(range(1, len(blocks))), with_own)
+    edges = np.cumsum([0, *(len(P) for P, _, _ in blocks)])
+    gram, sums = pruned_part(threshold, chosen, edges[-1], blocks, edges[:-1], with_own)
+    return gram, *np.split(sums, edges[1:-1])
 
 
 def blocks_of(rng, sizes, uniform, r=3, d=5, draw=None):
@@ -241,15 +236,15 @@ def test_the_best_of_what_was_found_are_the_nearest(seed, n, k):
 
 def test_kernels_are_chosen_once_for_all_workers(monkeypatch):
     with pytest.raises(ValueError, match="kernels='fast'"):
-        task_kernels("fast", 10)
-    assert task_kernels("auto", 10).choice == "numpy", "few rows"
+        DaskEngine(kernels="fast").task_kernels(10)
+    assert DaskEngine(kernels="auto").task_kernels(10).choice == "numpy", "few rows"
     monkeypatch.setattr(compiled, "_installed", lambda: True)
-    assert task_kernels("auto", 5000).choice == "auto"
-    assert task_kernels("numba", 10).choice == "numba"
+    assert DaskEngine(kernels="auto").task_kernels(5000).choice == "auto"
+    assert DaskEngine(kernels="numba").task_kernels(10).choice == "numba"
     monkeypatch.setattr(compiled, "_installed", lambda: False)
-    assert task_kernels("auto", 5000).choice == "numpy"
+    assert DaskEngine(kernels="auto").task_kernels(5000).choice == "numpy"
     with pytest.raises(ImportError, match=r"pip install adaam\[fast\]"):
-        task_kernels("numba", 10)
+        DaskEngine(kernels="numba").task_kernels(10)
 
 
 def test_a_worker_without_numba_uses_numpy_or_says_what_it_lacks(monkeypatch):
@@ -273,11 +268,11 @@ def test_processes_that_start_at_once_with_nothing_compiled_agree(tmp_path):
     """One compiles, the others wait for it and read what it kept."""
     pytest.importorskip("fcntl", reason="no locks between processes here")
     code = (
-        "from adaam.engines.cluster.pairs import PairTask, TaskKernels, pruned_part\n"
+        "from adaam.engines.cluster.pairs import TaskKernels, pruned_part\n"
         "import numpy as np\n"
         "P = np.random.default_rng(0).standard_normal((50, 3))\n"
         "blocks = [(P, P, 1.0), (P, P, 1.0)]\n"
-        "part = pruned_part(0.5, TaskKernels('numba', 50), PairTask(0, (1,), True), blocks).gram\n"
+        "part = pruned_part(0.5, TaskKernels('numba', 50), 100, blocks, [0, 50], True)[0]\n"
         "from adaam.engines.pruned.loops import accumulate_tile\n"
         "print(part.sum(), sum(accumulate_tile.stats.cache_misses.values()))"
     )

@@ -11,7 +11,20 @@ from scipy.sparse import csr_array, issparse
 from adaam._checks import check_word
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Tall
 from adaam.engines.cluster.plan import ClusterPlan, cluster_plan
+from adaam.engines.cluster.rows import (
+    ByRow,
+    ClusterRows,
+    LazyRows,
+    between_all,
+    dealt,
+    first_equal,
+    host_rows,
+    lazy_rows,
+    planned_sizes,
+    projected,
+)
 from adaam.engines.cluster.workers import (
+    HOST,
     TASK_BYTES,
     TASK_SHARE,
     Future,
@@ -22,6 +35,7 @@ from adaam.engines.cluster.workers import (
     is_dask,
     mapped_array,
 )
+from adaam.engines.compiled import uses_numba
 from adaam.engines.equal_rows import merged_weights
 from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
 from adaam.engines.neighbors.ties import measured_graph
@@ -102,14 +116,10 @@ class DaskEngine:
 
     def accepts(self, X: Any) -> bool:
         """Whether X is a Dask collection, or rows on the workers."""
-        from adaam.engines.cluster.rows import ClusterRows, LazyRows
-
         return is_dask(X) or isinstance(X, ClusterRows | LazyRows)
 
     def check_rows(self, X: Any, at_least: int) -> Any:
         """Check a Dask array or DataFrame, as far as can be told without reading it; blocks are checked when read."""
-        from adaam.engines.cluster.rows import ClusterRows, LazyRows, lazy_rows
-
         return X if isinstance(X, ClusterRows | LazyRows) else lazy_rows(X, at_least)
 
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
@@ -130,8 +140,6 @@ class DaskEngine:
 
     def _rows(self, X: Tall) -> Tall:
         """Bring rows to the workers, in row blocks."""
-        from adaam.engines.cluster.rows import ClusterRows, LazyRows, finite, host_rows, lazy_rows, planned_sizes
-
         if isinstance(X, ClusterRows):
             return X
         workers, (n, d) = self._workers(), X.shape
@@ -139,14 +147,11 @@ class DaskEngine:
         if not (isinstance(X, LazyRows) or is_dask(X)):
             return host_rows(X, sizes, workers)
         array = (X if isinstance(X, LazyRows) else lazy_rows(X, 1)).array
-        blocks = workers.blocks_of(array.rechunk((sizes, -1)))
-        parts = tuple(workers.call("rows", finite, block) for block in blocks)
-        return ClusterRows(parts, sizes, int(d), np.dtype(array.dtype), workers)
+        parts = workers.blocks_of(array.rechunk((sizes, -1)))
+        return ClusterRows(tuple(parts), sizes, int(d), np.dtype(array.dtype), workers)
 
     def to_host(self, value: Any, like: Any = None) -> Any:
         """Bring rows or labels to the client; as a Dask array, on the workers, if `like` is a Dask collection."""
-        from adaam.engines.cluster.rows import ClusterRows, LazyRows
-
         if is_dask(like) or isinstance(like, LazyRows):
             return value.dask() if isinstance(value, ClusterRows) else value
         if issparse(value):
@@ -156,24 +161,18 @@ class DaskEngine:
 
     def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
         """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
-        from adaam.engines.cluster.rows import first_equal
-
         rows = self.asarray(X)
         kept, totals = merged_weights(first_equal(rows), weights)
         return rows if len(kept) == len(rows) else rows[kept], totals
 
     def row_norms(self, X: Tall) -> Column:
         """Euclidean length of each row, in float64 and safe from overflow; of lazy rows a lazy Dask array."""
-        from adaam.engines.cluster.rows import HOST, ClusterRows, LazyRows, finite_norms
-
         if isinstance(X, LazyRows):
-            return mapped_array(X.array, finite_norms, None, np.float64, "adaam-norms")
+            return mapped_array(X.array, HOST.row_norms, None, np.float64, "adaam-norms")
         return X.norms if isinstance(X, ClusterRows) else HOST.row_norms(X)
 
     def cross(self, A: Tall | None, B: Tall, weights: Column = 1.0) -> FloatMatrix:
         """Return the sum over rows of weight * a b', in float64; None stands for a column of ones."""
-        from adaam.engines.cluster.rows import HOST, ByRow
-
         if A is None:
             return np.asarray(self.asarray(B).total("weighted-sum", partial(HOST.cross, None), ByRow(weights)))
         rows = self.asarray(A)
@@ -183,8 +182,6 @@ class DaskEngine:
         self, X: Tall, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
     ) -> FloatMatrix:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean, or n x n `between_rows`."""
-        from adaam.engines.cluster.rows import HOST, ByRow, between_all
-
         rows = self.asarray(X)
         if between_rows:
             # Few rows of very many columns: all of them meet in one task, which sends their products alone.
@@ -194,11 +191,9 @@ class DaskEngine:
 
     def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Any:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components."""
-        from adaam.engines.cluster.rows import HOST, ByRow, ClusterRows, LazyRows, finite_project
-
         dtype = np.result_type(X.dtype, components.dtype)
         if isinstance(X, LazyRows):
-            work = partial(finite_project, mean=mean, components=components)
+            work = partial(projected, mean=mean, components=components)
             if isinstance(scale, float):
                 return mapped_array(X.array, partial(work, scale=scale), len(components), dtype, "adaam-map")
             return mapped_array(X.array, work, len(components), dtype, "adaam-map", scale[:, None])
@@ -253,7 +248,6 @@ class DaskEngine:
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` runs by inertia; independent of the order of rows; labels are on the client."""
         from adaam.engines.cluster.kmeans import parallel_kmeans
-        from adaam.engines.cluster.rows import HOST
 
         check_word("starts", self.starts, ("auto", "k-means++", "k-means||"))
         rows = self.asarray(Z)
@@ -264,16 +258,12 @@ class DaskEngine:
 
     def nearest(self, Z: Tall, centers: FloatMatrix) -> Any:
         """Index of the nearest centre of each row, the first one on a tie; lazy for a Dask array."""
-        from adaam.engines.cluster.rows import HOST, ClusterRows
-
         if is_dask(Z):
             return self.row_labels(Z, partial(HOST.nearest, centers=centers))
         return Z.column("nearest", HOST.nearest, centers) if isinstance(Z, ClusterRows) else HOST.nearest(Z, centers)
 
     def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest known points of host rows; blocks on workers ask by `row_labels`."""
-        from adaam.engines.cluster.rows import HOST
-
         return HOST.nearest_known(Z, known, n_nearest)
 
     def row_labels(self, Z: Any, work: Callable[[Any], IntVector]) -> Any:
@@ -284,8 +274,6 @@ class DaskEngine:
 
     def cluster_sums(self, Z: Tall, labels: Any, weights: Column, n_clusters: int) -> ClusterSums:
         """Sums, weights and extent of labelled rows."""
-        from adaam.engines.cluster.rows import HOST, ByRow
-
         rows = self.asarray(Z)
         given = (ByRow(self.to_host(labels)), ByRow(weights), n_clusters)
         found = zip(*rows.workers.fetch(rows.each("cluster-sums", HOST.cluster_sums, *given)), strict=True)
@@ -296,8 +284,6 @@ class DaskEngine:
         self, X: Tall, weights: Column, places: Callable[[IntVector], IntVector], edges: tuple[int, ...]
     ) -> list[Future]:
         """Send rows to groups by the places that their numbers have."""
-        from adaam.engines.cluster.rows import dealt
-
         return dealt(self.asarray(X), weights, places, edges)
 
     def group_results(
@@ -311,10 +297,10 @@ class DaskEngine:
             yield workers.fetch([done])[0]
 
     def task_kernels(self, n_rows: int) -> "TaskKernels":
-        """Tell the kernels of tasks on so many rows, the same for all workers."""
-        from adaam.engines.cluster.pairs import task_kernels
+        """Decide the kernels of tasks on so many rows, the same for all workers."""
+        from adaam.engines.cluster.pairs import TaskKernels
 
-        return task_kernels(self.kernels, n_rows)
+        return TaskKernels(self.kernels if uses_numba(self.kernels, n_rows) else "numpy", n_rows)
 
     def _workers(self) -> Workers:
         return connected(self.client, self.in_flight, self.patience, self.progress, self.task_bytes)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector
-from adaam.engines.cluster.rows import HOST, ByRow, ClusterRows
+from adaam.engines.cluster.rows import ByRow, ClusterRows
+from adaam.engines.cluster.workers import HOST
 from adaam.engines.columns import spread, total
 from adaam.engines.cpu import CPUEngine
 
@@ -25,7 +26,7 @@ def parallel_kmeans(
     """
     centers = _starts(Z, n_clusters, n_init, seed, weights)
     for _ in range(MAX_ITERATIONS):
-        sums, counts, inertia = Z.workers.summed("kmeans", Z.each("kmeans", assigned, ByRow(weights), centers), added)
+        sums, counts, inertia = Z.total("kmeans", assigned, ByRow(weights), centers)
         moved = np.where(counts[:, :, None] > 0, sums / np.maximum(counts, 1e-300)[:, :, None], centers)
         # The same labels make the same sums, bit for bit: a centre that stays says that its labels do.
         if (moved == centers).all():
@@ -65,11 +66,6 @@ def assigned(Z: FloatMatrix, weights: Column, centers: FloatMatrix) -> list[Floa
         sums[run], counts[run], *_ = HOST.cluster_sums(wide, labels, held, len(places))
         inertia[run] = held @ np.square(wide - places[labels]).sum(axis=1)
     return [sums, counts, inertia]
-
-
-def added(parts: list[list[FloatMatrix]]) -> list[FloatMatrix]:
-    """Add up what blocks assign, in their order."""
-    return [np.sum(part, axis=0) for part in zip(*parts, strict=True)]
 
 
 def uniform(Z: FloatMatrix, seed: Any) -> FloatVector:

@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import row_blocks
-from adaam.engines.cluster.rows import HOST, ClusterRows, starts
-from adaam.engines.cluster.workers import ClusterError, Future
+from adaam.engines.cluster.rows import ClusterRows, starts
+from adaam.engines.cluster.workers import HOST, ClusterError
 from adaam.engines.columns import at, spread
 from adaam.engines.compiled import MANY_ROWS, compile_once, uses_numba
 from adaam.engines.cpu import CPUEngine
@@ -113,11 +113,6 @@ class TaskKernels:
                 f'DaskEngine(kernels="numba") needs numba on every worker, and the one on {platform.node()} has none. '
                 'Install it there with: pip install adaam[fast], or use kernels="auto", which is NumPy on such workers.'
             ) from error
-
-
-def task_kernels(choice: str, n_rows: int) -> TaskKernels:
-    """Decide, on the client, for all tasks."""
-    return TaskKernels(choice if uses_numba(choice, n_rows) else "numpy", n_rows)
 
 
 class FoundPairs(NamedTuple):
@@ -254,19 +249,15 @@ class ClientHalf(HostHalf):
 
     def gram(self, X: Any) -> FloatMatrix:
         """Return X' H X for rows on the workers, in float64."""
-        workers, H, n_blocks = X.workers, csr_array(self.matrix), len(X.sizes)
+        workers, n_blocks, edges = X.workers, len(X.sizes), [*starts(X.sizes), len(X)]
         group = 1 + partners_at_once(X.n_columns, len(X), n_blocks, workers.task_bytes)
-        edges = [*starts(X.sizes), len(X)]
-        tasks = [
-            (rows, low, min(low + group, n_blocks)) for rows in range(n_blocks) for low in range(0, n_blocks, group)
-        ]
-
-        def submitted() -> Iterator[Future]:
-            for own, low, high in tasks:
-                links = H[edges[own] : edges[own + 1]][:, edges[low] : edges[high]]
-                yield workers.call("graph-gram", half_gram, links, X.parts[own], list(X.parts[low:high]))
-
-        return np.asarray(workers.summed("graph-gram", workers.in_turn("graph-gram", submitted(), len(tasks))))
+        columns = [(low, min(low + group, n_blocks)) for low in range(0, n_blocks, group)]
+        given = (
+            workers.call("graph-gram", half_gram, rows[:, edges[low] : edges[high]], part, list(X.parts[low:high]))
+            for rows, part in zip(X.by_block(csr_array(self.matrix)), X.parts, strict=True)
+            for low, high in columns
+        )
+        return np.asarray(workers.summed("graph-gram", workers.in_turn("graph-gram", given, n_blocks * len(columns))))
 
 
 def half_gram(H: csr_array, X: FloatMatrix, blocks: list[FloatMatrix]) -> FloatMatrix:
@@ -276,22 +267,6 @@ def half_gram(H: csr_array, X: FloatMatrix, blocks: list[FloatMatrix]) -> FloatM
         along += H[:, first : first + len(Y)] @ Y
         first += len(Y)
     return np.asarray(np.asarray(X, np.float64).T @ along)
-
-
-class PairSums(NamedTuple):
-    """What kept entries add up to: half of X'WSWX, and Sw of the rows of some blocks."""
-
-    gram: FloatMatrix
-    row_sums: dict[int, FloatVector]
-
-
-def added_sums(parts: list[PairSums]) -> PairSums:
-    """Add up the sums of several tasks, in their order."""
-    row_sums: dict[int, FloatVector] = {}
-    for part in parts:
-        for index, sums in part.row_sums.items():
-            row_sums[index] = row_sums[index] + sums if index in row_sums else sums
-    return PairSums(np.sum([part.gram for part in parts], axis=0), row_sums)
 
 
 class PrunedPairs:
@@ -325,7 +300,9 @@ class PrunedPairs:
         rows = np.sort(np.random.default_rng(0).permutation(n)[:n_rows])
         held, own = (spread(at(column, rows), n_rows) for column in (self.weights, self.diagonal))
         part = n_rows / n
-        return guess_bracket(np.asarray(self.P[rows]), t * part**2, held, own * part, row_room(n))
+        # Sampled rows vary about as much as entries above the cut do.
+        room = 8.0 / float(np.sqrt(n_rows)) if n_rows < n else 0.0
+        return guess_bracket(np.asarray(self.P[rows]), t * part**2, held, own * part, room)
 
     def tally(self, bracket: Bracket) -> Tally:
         """Count all entries against a bracket."""
@@ -344,19 +321,13 @@ class PrunedPairs:
     def sums(self, threshold: float) -> tuple[FloatMatrix, FloatVector]:
         """X'WSWX and WSw over the off-diagonal entries of magnitude at least `threshold`."""
         tasks = self.tasks(self.P.n_columns + self.X.n_columns, self.workers.task_bytes)
+        work, first = partial(pruned_part, threshold, self.kernels, len(self.P)), starts(self.P.sizes)
         given = (
-            self.workers.call("pruned-gram", partial(pruned_part, threshold, self.kernels, task), self.blocks(task))
+            self.workers.call("pruned-gram", work, self.blocks(task), [first[j] for j in task.blocks], task.with_own)
             for task in tasks
         )
-        done = self.workers.in_turn("pruned-gram", given, len(tasks))
-        found: PairSums = self.workers.summed("pruned-gram", done, added_sums)
-        row_sums = np.concatenate([found.row_sums[index] for index in range(len(self.P.sizes))])
-        return found.gram + found.gram.T, row_sums * self.weights
-
-
-def row_room(n: int) -> float:
-    """Error of a count that comes from a sample of rows, which vary about as much as entries above the cut do."""
-    return 8.0 / float(np.sqrt(GUESS_ROWS)) if n > GUESS_ROWS else 0.0
+        half, row_sums = self.workers.summed("pruned-gram", self.workers.in_turn("pruned-gram", given, len(tasks)))
+        return half + half.T, row_sums * self.weights
 
 
 def pair_block(blocks: list[FactorBlock], with_own: bool) -> PairBlock:
@@ -375,20 +346,25 @@ def pair_block(blocks: list[FactorBlock], with_own: bool) -> PairBlock:
     )
 
 
-def pruned_part(threshold: float, kernels: TaskKernels, task: PairTask, blocks: list[FactorBlock]) -> PairSums:
-    """Sums over the kept entries of one block with others, and with itself where asked for."""
-    X, block = np.asarray(blocks[0][1]), pair_block(blocks, task.with_own)
+def pruned_part(
+    threshold: float, kernels: TaskKernels, n_rows: int, blocks: list[FactorBlock], firsts: list[int], with_own: bool
+) -> list[FloatMatrix]:
+    """Half of X'WSWX and Sw of all rows, from the kept entries of one block with others, and with itself if asked for.
+
+    `firsts` are the numbers of the blocks' first rows.
+    """
+    X, block = np.asarray(blocks[0][1]), pair_block(blocks, with_own)
     if kernels.compiled() and block.P.dtype == X.dtype == np.float64:
         from adaam.engines.pruned.screened import screened_sums
 
         found = screened_sums(block, X, threshold, kernels.dtype)
     else:
         found = pruned_sums(block, X, threshold, kernels.tile_rows)
-    columns = task.blocks if task.with_own else task.others
-    edges = np.cumsum([len(P) for P, _, _ in blocks[-len(columns) :]])
-    row_sums = dict(zip(columns, np.split(found.column_sums, edges[:-1]), strict=True))
-    row_sums[task.own] = row_sums[task.own] + found.row_sums if task.with_own else found.row_sums
-    return PairSums(found.gram, row_sums)
+    numbers = [np.arange(first, first + len(P)) for first, (P, _, _) in zip(firsts, blocks, strict=True)]
+    row_sums = np.zeros(n_rows)
+    row_sums[np.concatenate(numbers if with_own else numbers[1:])] = found.column_sums
+    row_sums[numbers[0]] += found.row_sums
+    return [found.gram, row_sums]
 
 
 def counted_part(

@@ -14,13 +14,11 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from adaam._checks import check_magnitude, largest_magnitude
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
-from adaam.engines.cluster.workers import Future, Workers, as_dask_array, dask_array
-from adaam.engines.cpu import CPUEngine
+from adaam.engines.cluster.workers import HOST, Future, Workers, as_dask_array, dask_array, mapped_array
 from adaam.engines.equal_rows import first_of, quick_hashes, repeated, row_digests
 
 Sizes: TypeAlias = tuple[int, ...]
 
-HOST = CPUEngine(kernels="numpy")
 MOST_BLOCKS = 96  # unless there are more threads; block pairs, and pieces sent from each to each, stay few thousand
 LEAST_ROWS = 512
 LARGE_BYTES = 1 << 16  # of an array that is sent once, not with each task
@@ -269,27 +267,22 @@ def lazy_rows(X: Any, at_least: int) -> LazyRows:
         raise ValueError(f"X holds {array.dtype}, not real numbers. Convert its columns first.")
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float32 if array.dtype == np.float16 else np.float64)
-    return LazyRows(array, named)
+    return LazyRows(mapped_array(array, finite, int(d), array.dtype, "adaam-rows"), named)
 
 
 def finite(block: Any) -> Any:
-    """Return a block whose numbers are all finite."""
+    """Return a block as a NumPy array whose numbers are all finite."""
+    rows = np.asarray(block)
     with np.errstate(over="ignore", invalid="ignore"):
-        total = block.sum()
+        total = rows.sum()
     # A finite sum proves every entry finite, and takes no mask of the block's size.
-    if not np.isfinite(total) and not np.isfinite(block).all():
+    if not np.isfinite(total) and not np.isfinite(rows).all():
         raise ValueError("X contains NaN or infinity. Remove or impute such rows first.")
-    return block
+    return rows
 
 
-def finite_norms(block: Any) -> FloatVector:
-    """Lengths of rows, which are checked."""
-    return HOST.row_norms(finite(np.asarray(block)))
-
-
-def finite_project(block: Any, scale: Any, mean: FloatVector, components: FloatMatrix) -> FloatMatrix:
-    """(scale * x - mean) @ components.T of rows, which are checked; scales of rows come as a matrix of one column."""
-    rows = finite(np.asarray(block))
+def projected(rows: Any, scale: Any, mean: FloatVector, components: FloatMatrix) -> FloatMatrix:
+    """(scale * x - mean) @ components.T of new rows; scales of rows come as a matrix of one column."""
     if isinstance(scale, float):
         check_magnitude("X", largest_magnitude(rows), rows.dtype, learning=False)
         return np.asarray(HOST.project(rows, scale, mean, components))

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from importlib.util import find_spec
 from inspect import signature
 from typing import Any, TypeAlias
@@ -18,9 +18,11 @@ from uuid import uuid4
 import numpy as np
 
 from adaam.engines.blocks import on_one_thread
+from adaam.engines.cpu import CPUEngine
 from adaam.progress import LOGGER, ChangingLine
 
 Future: TypeAlias = Any
+HOST = CPUEngine(kernels="numpy")  # what works on a block inside a task
 AT_ONCE = 2  # tasks of a pass under way for each thread: one runs, and what the next one needs is fetched
 TURNS = 3  # with those that are done and wait for a slower one before them, in whose order they are added up
 FOLD = 8  # results added up by one task
@@ -224,8 +226,8 @@ def as_it_is(value: Any) -> Any:
 
 
 def added(parts: list[Any]) -> Any:
-    """Add up parts in their order."""
-    return reduce(np.add, parts)
+    """Add up parts in their order, or the parts of lists."""
+    return [added(list(part)) for part in zip(*parts, strict=True)] if isinstance(parts[0], list) else sum(parts)
 
 
 def connected(
