@@ -39,9 +39,6 @@ BYTES_PER_TILE_ENTRY = 32
 # Row blocks of this size are short enough for their temporaries to be reused by the allocator, and to stay in cache.
 BLOCK_BYTES = 1 << 22
 
-# Below this share of columns that are zero in all rows, none are left out.
-FEW_ZEROS = 1 / 32
-
 # Sums of squares between these have lost nothing.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-280, 1e280
 
@@ -131,15 +128,14 @@ class CPUEngine:
             found = zeros.scatter(X, scale, mean, weights)
             if found is not None:
                 return found
-        used = np.arange(d) if issparse(X) else self._used_columns(X, mean)
 
         def part(rows: slice) -> FloatMatrix:
             root = np.sqrt(beside(weights, rows))
             if issparse(X):
                 block = X[rows].astype(np.float64).multiply(beside(scale, rows) * root).tocsr()
                 return np.asarray((block.T @ block).toarray())
-            block = _float64(X[rows] if len(used) == d else X[rows][:, used]) * beside(scale, rows)
-            block -= mean[used]
+            block = _float64(X[rows]) * beside(scale, rows)
+            block -= mean
             if not isinstance(weights, float) or weights != 1.0:
                 block *= root
             return np.asarray(block.T @ block)
@@ -148,11 +144,7 @@ class CPUEngine:
         if issparse(X):
             # Sparse rows are not centred, which would fill them; the mean leaves the sum instead.
             return sums - total(weights, n) * np.outer(mean, mean)
-        if len(used) == d:
-            return sums
-        whole = np.zeros((d, d))
-        whole[np.ix_(used, used)] = sums
-        return whole
+        return sums
 
     def project(self, X: HostRows, scale: Column, mean: FloatVector, components: FloatMatrix) -> HostRows:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
@@ -294,15 +286,6 @@ class CPUEngine:
     def nearest(self, Z: HostRows, centers: FloatMatrix) -> IntVector:
         """Index of the nearest centre of each row, the first one on a tie."""
         return np.asarray(pairwise_distances_argmin(Z, centers))
-
-    def _used_columns(self, X: HostRows, mean: FloatVector) -> IntVector:
-        """Columns that are not zero in all rows, as far as leaving the others out is worth it."""
-        candidates = np.flatnonzero(mean == 0.0)
-        every = np.arange(X.shape[1])
-        if len(candidates) < FEW_ZEROS * X.shape[1]:
-            return every
-        zero = not any(ordered_map(lambda rows: bool(X[rows][:, candidates].any()), self._blocks(X)))
-        return np.delete(every, candidates) if zero else every
 
     def _tile_rows(self) -> int:
         """Rows and columns of a tile within the budget, in steps of 64 for aligned products."""

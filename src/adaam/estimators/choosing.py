@@ -27,7 +27,6 @@ from adaam.selection import (
     discriminates,
     given_metric,
     learned_maps,
-    learning_rows,
     prepared_rows,
     search,
 )

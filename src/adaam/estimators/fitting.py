@@ -103,11 +103,6 @@ def _remark_on_weights(sample: Sample, n_neighbors: int) -> str:
     )
 
 
-def neighbor_source(sample: Sample, given: Any) -> Neighbors:
-    """Where a learner gets its graph from."""
-    return Neighbors(sample, given)
-
-
 def check_neighbors(n_neighbors: int, size: float) -> None:
     """Each row needs that many others."""
     if n_neighbors > size - 1:

@@ -37,7 +37,7 @@ PAUSE_SECONDS = 5.0  # between two lines of progress
 
 @dataclass(frozen=True, slots=True)
 class PooledModel:
-    """All that a fit from row blocks found."""
+    """All that a fit found, from row blocks or from all pairs."""
 
     prepared: LinearMap
     learned: LearnedMap
@@ -45,6 +45,7 @@ class PooledModel:
     n_neighbors: int
     plan: Plan
     pairs: str | RowBlocks
+    recall: float | None = None  # of the neighbours, where the engine searched all pairs
 
 
 @dataclass(frozen=True, slots=True)

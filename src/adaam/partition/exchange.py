@@ -139,5 +139,7 @@ def _promising(
     gains, losses = 2.0 * parts * (masses - parts) / total - cut, 2.0 * (masses[a] * masses[b] / total - joining)
     pairs = [i for i in np.argsort(losses, kind="stable")[: 2 * N_TRIES] if a[i] < b[i]]
     splits = np.argsort(-gains, kind="stable")[:N_TRIES]
-    ways = [(gains[s] - losses[i], int(s), int(a[i]), int(b[i])) for s in splits for i in pairs if s not in (a[i], b[i])]
+    ways = [
+        (gains[s] - losses[i], int(s), int(a[i]), int(b[i])) for s in splits for i in pairs if s not in (a[i], b[i])
+    ]
     return [way[1:] for way in sorted(ways, key=lambda way: -way[0])[:N_TRIES] if parts[way[1]] > 0]
