@@ -323,7 +323,7 @@ def faults(model, X, weights, case, given):
 
 
 def explained(explanation):
-    """Tell whether shares of features are finite, or effects of features are numbers: infinite ones have their meaning."""
+    """Tell whether shares are finite, or effects are numbers, of which infinite ones have a meaning."""
     share = getattr(explanation, "share", None)
     return not np.isnan(explanation.effects).any() if share is None else np.isfinite(share).all()
 

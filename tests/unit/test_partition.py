@@ -7,15 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy.sparse import csr_array
 
 from adaam.engines import CPUEngine
-from adaam.engines.links import HostLinks, without_diagonal
+from adaam.engines import links as links_module
+from adaam.engines.links import Links, links_of
 from adaam.partition import (
     LINKS_PER_ROW,
     Draws,
     View,
+    consensus_partition,
     dendrogram,
+    exchange,
     layered,
     local_communities,
     merging,
@@ -32,15 +34,18 @@ from adaam.scores import adjusted_rand_index
 ENGINE = CPUEngine()
 
 
-def as_links(A: np.ndarray) -> HostLinks:
-    return HostLinks(without_diagonal(csr_array(A)), np.diag(A).copy())
+def as_links(A: np.ndarray, *, compiled: bool = False) -> Links:
+    nodes, others = np.nonzero(A)
+    return links_of(nodes, others, A[nodes, others], np.zeros(len(A)), compiled=compiled)
 
 
-def dense(links: HostLinks) -> np.ndarray:
-    return links.matrix.toarray() + np.diag(links.loops)
+def dense(links: Links) -> np.ndarray:
+    A = np.diag(links.loops)
+    A[links.nodes, links.others] = links.weights
+    return A
 
 
-def random_links(seed: int, n: int, density: float = 0.4) -> HostLinks:
+def random_links(seed: int, n: int, density: float = 0.4) -> Links:
     rng = np.random.default_rng(seed)
     A = rng.random((n, n)) * (rng.random((n, n)) < density)
     return as_links(A + A.T)
@@ -206,11 +211,84 @@ def test_links_to_labels_and_contracted_links_are_the_dense_sums():
     nodes, found, sums = links.sums_by_label(labels, 5)
     table = np.zeros((25, 5))
     table[nodes, found] = sums
-    assert_allclose(table, links.matrix.toarray() @ member, atol=1e-12)
+    assert_allclose(table, (dense(links) - np.diag(links.loops)) @ member, atol=1e-12)
     assert_allclose(dense(links.contracted(labels, 5)), member.T @ dense(links) @ member, atol=1e-12)
     assert_allclose(links.contracted(labels, 5).degrees, member.T @ links.degrees)
     some = np.array([1, 4, 9, 20])
     assert_allclose(dense(links.induced(some)), dense(links)[np.ix_(some, some)])
+
+
+def moves_by_definition(A, labels, totals, scale, nodes):
+    """Gains of every label for each node, from a dense matrix; labels without a link are no choice."""
+    member = np.eye(len(totals))[labels]
+    sums, mine = (A - np.diag(np.diag(A))) @ member, A.sum(axis=1)
+    gains = sums - scale * mine[:, None] * (totals - member * mine[:, None])
+    staying = gains[np.arange(len(A)), labels]
+    gains = np.where(sums > 0, gains, -np.inf)
+    return gains.max(axis=1)[nodes], gains.argmax(axis=1)[nodes], staying[nodes]
+
+
+@pytest.mark.parametrize("kind", ["table", "sorted", "torch", "compiled"])
+def test_moves_are_those_of_the_definition(kind, monkeypatch):
+    if kind == "compiled":
+        pytest.importorskip("numba", reason="numba is not installed")
+    if kind == "sorted":
+        monkeypatch.setattr(links_module, "TABLE_ENTRIES", 0)
+    rng = np.random.default_rng(3)
+    for n_labels in (2, 7, 40):
+        A = rng.integers(0, 3, (40, 40)) * (rng.random((40, 40)) < 0.2) / 2  # halves: many gains are equal
+        A = A + A.T
+        labels = rng.integers(n_labels, size=40)
+        links, nodes = as_links(A, compiled=kind == "compiled"), np.flatnonzero(rng.random(40) < 0.6)
+        totals = np.bincount(labels, A.sum(axis=1), minlength=n_labels)
+        scale = 1.0 / A.sum()
+        wanted = moves_by_definition(A, labels, totals, scale, nodes)
+        given = [labels, totals, scale, nodes]
+        if kind == "torch":
+            torch = pytest.importorskip("torch", reason="torch is not installed")
+            links = Links(*(torch.as_tensor(part) for part in (links.nodes, links.others, links.weights, links.loops)))
+            given = [value if isinstance(value, float) else torch.as_tensor(value) for value in given]
+        highest, choices, staying = (links.to_host(part) for part in links.moves(*given))
+        assert_allclose(highest, wanted[0], rtol=1e-12)
+        assert_allclose(staying, wanted[2], rtol=1e-12, atol=1e-12)
+        linked = np.isfinite(wanted[0])
+        own_links = moves_by_definition(A, labels, totals, scale, np.arange(40))
+        assert_allclose(choices[linked], own_links[1][nodes][linked])
+        assert sorted(links.to_host(links.neighbors(given[3]))) == sorted(
+            np.nonzero(A - np.diag(np.diag(A)))[1][np.isin(np.nonzero(A - np.diag(np.diag(A)))[0], nodes)]
+        )
+
+
+def test_a_consensus_does_not_hang_on_the_seed():
+    X = np.random.default_rng(0).standard_normal((400, 3))  # one cloud, cut into seven at will
+    each = [partition(view(X), 7, seed).labels for seed in (0, 100, 200)]
+    agreed = [consensus_partition(view(X), 7, seed, 10)[0].labels for seed in (0, 100, 200)]
+
+    def agreement(found):
+        return np.mean([adjusted_rand_index(found[i], found[j]) for i, j in ((0, 1), (0, 2), (1, 2))])
+
+    assert agreement(agreed) > agreement(each)
+
+
+def test_a_consensus_of_equal_starts_is_one_of_them():
+    X, y = blobs()
+    found, agreement = consensus_partition(view(X), 3, 0, 10)
+    assert adjusted_rand_index(y, found.labels) == 1.0
+    assert agreement == (1.0, 1.0)  # three starts, which left nothing to settle
+
+
+def test_two_clusters_are_merged_and_one_is_split_where_exchange_is_caught(monkeypatch):
+    """Three blobs, one taken apart and two put together: no exchange of parts leads out, a swap does."""
+    X, y = blobs(3, 60, seed=1)
+    rows = view(X)
+    found = merging(rows, 3, rows.draws(0))
+    leaves = np.zeros(found.tree.n_leaves, dtype=np.intp)
+    of_blob = [np.bincount(y[found.communities == leaf]).argmax() for leaf in range(len(leaves))]
+    first = np.flatnonzero(np.array(of_blob) == 0)
+    leaves[np.array(of_blob) != 0] = 2
+    leaves[first[: len(first) // 2]] = 1
+    swapped = exchange._swapped(rows, found, leaves, 3, Draws(np.random.default_rng(0)))
+    assert adjusted_rand_index(y, swapped[found.communities]) == 1.0
 
 
 def test_device_links_are_those_of_the_host():
@@ -294,7 +372,7 @@ def test_an_elongated_cloud_has_fewer_links_across_its_long_axis():
 
 def crossing_share(X: np.ndarray) -> float:
     links, half = view(X).links, (X[:, 0] > 0).astype(int)
-    nodes, others, weights = links.entries()
+    nodes, others, weights = links.nodes, links.others, links.weights
     return weights[half[nodes] != half[others]].sum() / links.degrees.sum()
 
 

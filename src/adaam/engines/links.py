@@ -1,58 +1,117 @@
-"""Links of a neighbour graph: symmetric weights between rows, and the sums that partitions are made from."""
+"""Links of a neighbour graph: symmetric weights between rows, and the sums that partitions are made from.
 
-from dataclasses import dataclass
+The same code works on NumPy arrays and on tensors, where the engine has its rows.
+"""
+
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array
 
-from adaam._typing import FloatVector, IntVector
+from adaam._typing import IntVector
+from adaam.engines.columns import namespace
+
+# A table of all keys is filled sooner than they are sorted where it has up to so many places a key.
+TABLE_SHARE = 16
+# Sums of so many nodes for every label fit a table; more are sorted.
+TABLE_ENTRIES = 1 << 20
+DEVICE_TABLE_ENTRIES = 1 << 25
 
 
-class Links(Protocol):
-    """Symmetric links between nodes, where the engine works.
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Symmetric links between nodes, both directions, ordered by node and other node; loops apart.
 
-    A node is a row, or a cluster of rows after `contracted`. Vectors are NumPy arrays or tensors, as the links
-    themselves; algorithms written against this protocol run on both.
+    A node is a row, or a cluster of rows after `contracted`.
+
+    Attributes
+    ----------
+    nodes, others : integer arrays of shape (n_links,)
+        Ends of each link.
+    weights : array of shape (n_links,)
+        Its weight, in float64.
+    loops : array of shape (n_nodes,)
+        Link of each node with itself: copies of a row, or what is inside a cluster.
+    compiled : bool
+        Whether moves along the links are compiled; host arrays alone can be.
     """
+
+    nodes: Any
+    others: Any
+    weights: Any
+    loops: Any
+    compiled: bool = False
 
     @property
     def xp(self) -> Any:
-        """NumPy or torch: `bincount`, `where` and `unique` have the same meaning in both."""
-        ...
+        """NumPy or torch."""
+        return namespace(self.weights)
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the links are NumPy arrays."""
+        return self.xp is np
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes."""
-        ...
+        return len(self.loops)
 
-    @property
+    @cached_property
     def degrees(self) -> Any:
         """Sum of the links of each node, its loop counted once."""
-        ...
+        return self._sums + self.loops
 
-    @property
-    def loops(self) -> Any:
-        """Link of each node with itself: copies of a row, or what is inside a cluster."""
-        ...
+    @cached_property
+    def _sums(self) -> Any:
+        return self.xp.bincount(self.nodes, weights=self.weights, minlength=self.n_nodes)
 
-    def entries(self) -> tuple[Any, Any, Any]:
-        """Return node, other node and weight of every link, both directions, ordered by node; loops left out."""
-        ...
+    @cached_property
+    def _starts(self) -> IntVector:
+        """First link of each node, of links on the host."""
+        return np.searchsorted(self.nodes, np.arange(self.n_nodes + 1))
 
     def sums_by_label(self, labels: Any, n_labels: int, nodes: Any = None) -> tuple[Any, Any, Any]:
-        """Return place, label and the sum of a node's links to others of that label, ordered by place.
+        """Return place, label and the sum of a node's links to others of that label, ordered by place and label.
 
         The place is that in `nodes`, some nodes in ascending order; it is the node itself where these are all.
         """
-        ...
+        places, some = self._places_of(nodes)
+        n_places = self.n_nodes if nodes is None else len(nodes)
+        keys = places * n_labels + labels[self.others[some]]
+        keys, sums = _summed(keys, self.weights[some], n_places * n_labels)
+        return keys // n_labels, keys % n_labels, sums
+
+    def _places_of(self, nodes: Any) -> tuple[Any, Any]:
+        """Links of some nodes, and the place among these of each."""
+        if nodes is None:
+            return self.nodes, slice(None)
+        chosen = self.xp.zeros_like(self.loops, dtype=bool)
+        chosen[nodes] = True
+        some = self.xp.where(chosen[self.nodes])[0]
+        return (self.xp.cumsum(chosen, 0) - 1)[self.nodes[some]], some
 
     def best(self, values: Any, places: Any, choices: Any, n_places: int) -> tuple[Any, Any]:
-        """Return the largest value at each place and its choice, the lowest of ties; -inf and 0 where there is none."""
-        ...
+        """Return the largest value at each place and its choice, the lowest of ties; -inf and 0 where there is none.
 
-    def moves(self, labels: Any, totals: Any, scale: float, nodes: Any) -> tuple[Any, Any, Any]:
+        Values are given with their places in ascending order.
+        """
+        if not self.on_host:
+            largest = values.new_full((n_places,), -np.inf).scatter_reduce_(0, places, values, "amax")
+            ties = self.xp.where(values == largest[places], choices, self.xp.iinfo(choices.dtype).max)
+            return largest, choices.new_zeros(n_places).scatter_reduce_(0, places, ties, "amin", include_self=False)
+        largest, lowest = np.full(n_places, -np.inf), np.zeros(n_places, dtype=choices.dtype)
+        if len(places) == 0:
+            return largest, lowest
+        first = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
+        present = places[first]
+        largest[present] = np.maximum.reduceat(values, first)
+        ties = np.where(values == largest[places], choices, np.iinfo(choices.dtype).max)
+        lowest[present] = np.minimum.reduceat(ties, first)
+        return largest, lowest
+
+    def moves(self, labels: Any, totals: Any, scale: Any, nodes: Any) -> tuple[Any, Any, Any]:
         """Look at what some nodes would gain by another label.
 
         The gain is that of modularity: the sum of the links of a node to others of a label, less `scale` times its
@@ -63,170 +122,108 @@ class Links(Protocol):
         highest, choices, staying : array of shape (n_nodes,)
             Highest gain and its label, the lowest of ties; the gain of the label that the node has.
         """
-        ...
+        if self.compiled:
+            return self._compiled_moves(labels, totals, scale, nodes)
+        xp, n_labels = self.xp, len(totals)
+        mine, own = self.degrees[nodes], labels[nodes]
+        staying = -(scale * mine * (totals[own] - mine))
+        if len(nodes) * n_labels <= (TABLE_ENTRIES if self.on_host else DEVICE_TABLE_ENTRIES):
+            places, some = self._places_of(nodes)
+            keys = places * n_labels + labels[self.others[some]]
+            table = xp.bincount(keys, weights=self.weights[some], minlength=len(nodes) * n_labels)
+            table = table.reshape(len(nodes), n_labels)
+            gains = table - (scale * mine)[:, None] * totals
+            each = xp.arange(len(nodes)) if self.on_host else xp.arange(len(nodes), device=own.device)
+            gains[each, own] = table[each, own] + staying
+            staying = gains[each, own]
+            # A label that a node has no links with is no choice.
+            gains = xp.where(table > 0, gains, -np.inf)
+            highest = xp.amax(gains, 1)
+            return highest, xp.argmax(1 * (gains == highest[:, None]), 1), staying
+        place, found, sums = self.sums_by_label(labels, n_labels, nodes)
+        inside = own[place] == found
+        gains = sums - scale * mine[place] * (totals[found] - xp.where(inside, mine[place], 0.0))
+        staying[place[inside]] = gains[inside]
+        return *self.best(gains, place, found, len(nodes)), staying
 
-    def neighbors(self, nodes: Any) -> Any:
-        """Return the nodes that some are linked to, in any order; they may repeat."""
-        ...
-
-    def contracted(self, labels: Any, n_labels: int) -> "Links":
-        """Merge nodes of equal label into one."""
-        ...
-
-    def scaled(self, factors: Any) -> "Links":
-        """Multiply the weight of every link by its factor, in the order of `entries`."""
-        ...
-
-    def induced(self, nodes: IntVector) -> "Links":
-        """Return the links among some nodes, given in ascending order on the host."""
-        ...
-
-    def smoothed(self, values: Any) -> Any:
-        """Mean over each node's linked others of one number a node; a node without links keeps its own."""
-        ...
-
-    def host(self) -> "HostLinks":
-        """Bring the links to the host."""
-        ...
-
-    def asarray(self, values: Any) -> Any:
-        """Bring a host vector to where the links are, in its own type."""
-        ...
-
-    def to_host(self, values: Any) -> Any:
-        """Bring a vector to the host as NumPy."""
-        ...
-
-
-@dataclass(frozen=True)
-class HostLinks:
-    """Links on the host, as a sparse matrix without its diagonal; moves along them are compiled where that is asked."""
-
-    matrix: csr_array
-    loops: FloatVector
-    compiled: bool = False
-    xp: Any = np
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes."""
-        return int(self.matrix.shape[0])
-
-    @cached_property
-    def degrees(self) -> FloatVector:
-        """Sum of the links of each node, its loop counted once."""
-        return np.asarray(self.matrix.sum(axis=1)).ravel() + self.loops
-
-    @cached_property
-    def _nodes(self) -> IntVector:
-        return np.repeat(np.arange(self.n_nodes, dtype=np.int32), np.diff(self.matrix.indptr))
-
-    def entries(self) -> tuple[IntVector, IntVector, FloatVector]:
-        """Return node, other node and weight of every link, both directions, ordered by node; loops left out."""
-        return self._nodes, self.matrix.indices, self.matrix.data
-
-    def sums_by_label(
-        self, labels: IntVector, n_labels: int, nodes: IntVector | None = None
-    ) -> tuple[IntVector, IntVector, FloatVector]:
-        """Return place, label and the sum of a node's links to others of that label, ordered by place."""
-        sums = (self.matrix if nodes is None else self.matrix[nodes]) @ _indicator(labels, n_labels)
-        return np.repeat(np.arange(sums.shape[0], dtype=np.int32), np.diff(sums.indptr)), sums.indices, sums.data
-
-    def best(
-        self, values: FloatVector, places: IntVector, choices: IntVector, n_places: int
-    ) -> tuple[FloatVector, IntVector]:
-        """Return the largest value at each place and its choice, the lowest of ties; -inf and 0 where there is none."""
-        largest = np.full(n_places, -np.inf)
-        chosen = np.zeros(n_places, dtype=np.intp)
-        if len(places):
-            first = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
-            present = places[first]
-            largest[present] = np.maximum.reduceat(values, first)
-            ties = np.where(values == largest[places], choices, np.iinfo(np.int32).max)
-            chosen[present] = np.minimum.reduceat(ties, first)
-        return largest, chosen
-
-    def moves(
-        self, labels: IntVector, totals: FloatVector, scale: float, nodes: IntVector
-    ) -> tuple[FloatVector, IntVector, FloatVector]:
-        """Look at what some nodes would gain by another label."""
-        if not self.compiled:
-            return generic_moves(self, labels, totals, scale, nodes)
+    def _compiled_moves(self, labels: IntVector, totals: Any, scale: float, nodes: IntVector) -> tuple[Any, Any, Any]:
         from adaam.engines.link_loops import best_moves
 
         n = len(nodes)
-        found = np.empty(n), np.empty(n, dtype=np.int64), np.empty(n)
-        starts, others = self._places
-        whole = np.asarray(labels, dtype=np.int64), np.asarray(nodes, dtype=np.int64)
-        best_moves(starts, others, self.matrix.data, self.degrees, whole[0], totals, float(scale), whole[1], *found)
+        found = np.empty(n), np.empty(n, dtype=np.intp), np.empty(n)
+        links = self._starts, self.others, self.weights, self.degrees
+        best_moves(*links, np.asarray(labels, dtype=np.intp), totals, float(scale), nodes, *found)
         return found
 
-    @cached_property
-    def _places(self) -> tuple[IntVector, IntVector]:
-        return self.matrix.indptr.astype(np.int64, copy=False), self.matrix.indices.astype(np.int32, copy=False)
-
-    def neighbors(self, nodes: IntVector) -> IntVector:
+    def neighbors(self, nodes: Any) -> Any:
         """Return the nodes that some are linked to, in any order; they may repeat."""
-        return np.asarray(self.matrix[nodes].indices)
+        return self.others[self._places_of(nodes)[1]]
 
-    def contracted(self, labels: IntVector, n_labels: int) -> "HostLinks":
+    def contracted(self, labels: Any, n_labels: int) -> "Links":
         """Merge nodes of equal label into one."""
-        members = _indicator(labels, n_labels)
-        between = csr_array(members.T @ (self.matrix @ members))
-        loops = between.diagonal() + np.bincount(labels, self.loops, minlength=n_labels)
-        return HostLinks(without_diagonal(between), loops, self.compiled)
+        a, b = labels[self.nodes], labels[self.others]
+        loops = self.xp.bincount(labels, weights=self.loops, minlength=n_labels)
+        return links_of(a, b, self.weights, loops, compiled=self.compiled)
 
-    def scaled(self, factors: FloatVector) -> "HostLinks":
-        """Multiply the weight of every link by its factor, in the order of `entries`."""
-        matrix = self.matrix
-        return HostLinks(
-            csr_array((matrix.data * factors, matrix.indices, matrix.indptr), matrix.shape), self.loops, self.compiled
-        )
+    def scaled(self, factors: Any) -> "Links":
+        """Multiply the weight of every link by its factor."""
+        return replace(self, weights=self.weights * factors)
 
-    def induced(self, nodes: IntVector) -> "HostLinks":
-        """Return the links among some nodes, given in ascending order."""
-        return HostLinks(csr_array(self.matrix[nodes][:, nodes]), self.loops[nodes], self.compiled)
+    def induced(self, nodes: IntVector) -> "Links":
+        """Return the links among some nodes, given in ascending order on the host."""
+        chosen = self.asarray(nodes)
+        places = self.asarray(np.full(self.n_nodes, -1))
+        places[chosen] = self.asarray(np.arange(len(nodes)))
+        a, b = places[self.nodes], places[self.others]
+        kept = (a >= 0) & (b >= 0)
+        return Links(a[kept], b[kept], self.weights[kept], self.loops[chosen], self.compiled)
 
-    def smoothed(self, values: FloatVector) -> FloatVector:
+    def smoothed(self, values: Any) -> Any:
         """Mean over each node's linked others of one number a node; a node without links keeps its own."""
-        sums = np.asarray(self.matrix.sum(axis=1)).ravel()
-        return np.where(sums > 0, (self.matrix @ values) / np.where(sums > 0, sums, 1.0), values)
+        xp = self.xp
+        sums = xp.bincount(self.nodes, weights=self.weights * values[self.others], minlength=self.n_nodes)
+        return xp.where(self._sums > 0, sums / xp.where(self._sums > 0, self._sums, 1.0), values)
 
-    def host(self) -> "HostLinks":
-        """Return the links themselves."""
-        return self
+    def host(self) -> "Links":
+        """Bring the links to the host."""
+        if self.on_host:
+            return self
+        nodes, others, weights, loops = map(self.to_host, (self.nodes, self.others, self.weights, self.loops))
+        return Links(nodes, others, weights, loops)
 
     def asarray(self, values: Any) -> Any:
-        """Return the vector itself."""
-        return np.asarray(values)
+        """Bring a host vector to where the links are, in its own type."""
+        if self.on_host:
+            return np.asarray(values)
+        return self.xp.as_tensor(np.ascontiguousarray(values), device=self.weights.device)
 
     def to_host(self, values: Any) -> Any:
-        """Return the vector itself."""
-        return np.asarray(values)
+        """Bring a vector to the host as NumPy."""
+        return np.asarray(values) if isinstance(values, np.ndarray) else values.cpu().numpy()
 
 
-def generic_moves(links: Links, labels: Any, totals: Any, scale: float, nodes: Any) -> tuple[Any, Any, Any]:
-    """Look at what some nodes would gain by another label, with what NumPy and torch have in common."""
-    mine, own = links.degrees[nodes], labels[nodes]
-    place, found, sums = links.sums_by_label(labels, len(totals), nodes)
-    staying = -(scale * mine * (totals[own] - mine))
-    inside = own[place] == found
-    gains = sums - scale * mine[place] * (totals[found] - links.xp.where(inside, mine[place], 0.0))
-    staying[place[inside]] = gains[inside]
-    highest, choices = links.best(gains, place, found, len(nodes))
-    return highest, choices, staying
+def links_of(nodes: Any, others: Any, weights: Any, loops: Any, *, compiled: bool = False) -> Links:
+    """Links from entries in any order, some of which may repeat; entries of a node with itself join its loop."""
+    xp, n = namespace(weights), len(loops)
+    apart = nodes != others
+    inside = ~apart
+    loops = loops + xp.bincount(nodes[inside], weights=weights[inside], minlength=n)
+    keys, sums = _summed(nodes[apart] * n + others[apart], weights[apart], n * n)
+    return Links(keys // n, keys % n, sums, loops, compiled)
 
 
-def without_diagonal(matrix: csr_array) -> csr_array:
-    """Return a sparse matrix with an empty diagonal."""
-    rest = csr_array(matrix - diags_array(matrix.diagonal()))
-    rest.eliminate_zeros()
-    rest.sort_indices()
-    return rest
-
-
-def _indicator(labels: IntVector, n_labels: int) -> csr_array:
-    """Matrix with a 1 at each node's label."""
-    n = len(labels)
-    entries = (np.ones(n), np.asarray(labels, dtype=np.int32), np.arange(n + 1, dtype=np.int32))
-    return csr_array(entries, shape=(n, n_labels))
+def _summed(keys: Any, values: Any, n_keys: int) -> tuple[Any, Any]:
+    """Add the values of equal keys, all positive; return each key once, in ascending order."""
+    xp = namespace(values)
+    if n_keys <= TABLE_SHARE * len(keys):
+        sums = xp.bincount(keys, weights=values, minlength=n_keys)
+        found = xp.where(sums > 0)[0]
+        return found, sums[found]
+    if len(keys) == 0:
+        return keys, values
+    order = keys.argsort()
+    keys = keys[order]
+    new = keys[1:] != keys[:-1]
+    places = xp.zeros_like(keys)
+    places[1:] = xp.cumsum(new, 0)
+    return keys[xp.concatenate([places[:1] == 0, new])], xp.bincount(places, weights=values[order])

@@ -49,7 +49,8 @@ def local_communities(links: Links, resolution: float, draws: Draws) -> tuple[An
         Number of communities.
     """
     labels = links.asarray(draws.singletons(links.n_nodes))
-    for labels, n_moved in _sweeps(links, labels, links.n_nodes, resolution, draws):  # noqa: B007
+    for moved, n_moved in _sweeps(links, labels, links.n_nodes, resolution, draws):
+        labels = moved
         if n_moved <= FEW_MOVES * links.n_nodes:
             break
     found, labels = links.xp.unique(labels, return_inverse=True)
@@ -101,7 +102,7 @@ def _quality(links: Links, labels: Any, n_labels: int, resolution: float) -> flo
     """Modularity at a resolution."""
     xp, degrees = links.xp, links.degrees
     total = degrees.sum()
-    nodes, others, weights = links.entries()
+    nodes, others, weights = links.nodes, links.others, links.weights
     inside = xp.where(labels[nodes] == labels[others], weights, 0.0).sum() + links.loops.sum()
     masses = xp.bincount(labels, weights=degrees, minlength=n_labels) / total
     return float(inside / total - resolution * (masses * masses).sum())

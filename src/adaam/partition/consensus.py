@@ -14,8 +14,9 @@ from adaam.partition.view import View
 LEAST_WEIGHT = 0.05
 # Starts on the links weighted by agreement, which differ little.
 N_AGREED_STARTS = 4
-# Starts that agree by more than this have nothing to settle.
+# Starts that agree by more than this have nothing to settle; where the first few do, no more are made.
 AGREED = 0.99
+FIRST_STARTS = 3
 
 
 def consensus_partition(view: View, n_clusters: int, seed: int, n_starts: int) -> tuple[Partition, tuple[float, ...]]:
@@ -32,29 +33,29 @@ def consensus_partition(view: View, n_clusters: int, seed: int, n_starts: int) -
     agreement : tuple of float
         Adjusted Rand index of each start with it; of each other start where one of them was taken.
     """
-    starts = _partitions(view, n_clusters, seed, n_starts)
-    best = max(starts, key=_modularity)
-    others = [start for start in starts if start is not best]
-    agreement = _agreement(view, best, others)
-    if min(agreement, default=1.0) > AGREED:
-        return best, agreement
+    starts: list[Partition] = []
+    for more in (range(min(n_starts, FIRST_STARTS)), range(FIRST_STARTS, n_starts)):
+        starts += _partitions(view, n_clusters, seed, more)
+        best = max(starts, key=_modularity)
+        agreement = _agreement(view, best, [start for start in starts if start is not best])
+        if min(agreement, default=1.0) > AGREED:
+            return best, agreement
     agreed = replace(view, _made={"graph": view.graph, "links": _agreed_links(view, starts)})
-    best = max(_partitions(agreed, n_clusters, seed, min(n_starts, N_AGREED_STARTS)), key=_modularity)
+    best = max(_partitions(agreed, n_clusters, seed, range(min(n_starts, N_AGREED_STARTS))), key=_modularity)
     return best, _agreement(view, best, starts)
 
 
-def _partitions(view: View, n_clusters: int, seed: int, n_starts: int) -> list[Partition]:
+def _partitions(view: View, n_clusters: int, seed: int, starts: range) -> list[Partition]:
     _ = view.links
     # Partitions of the CPU engine run on one thread each, so side by side.
     each = ordered_map if view.engine.name == "cpu" else map
-    return list(each(lambda start: partition(view, n_clusters, seed + start), range(n_starts)))
+    return list(each(lambda start: partition(view, n_clusters, seed + start), starts))
 
 
 def _agreed_links(view: View, starts: Sequence[Partition]) -> Any:
     """Links, weighted by the share of partitions that have both rows in one cluster."""
     links = view.links
-    nodes, others, _ = links.entries()
-    together = sum((start.labels[nodes] == start.labels[others]) * (1.0 / len(starts)) for start in starts)
+    together = sum((start.labels[links.nodes] == start.labels[links.others]) * (1.0 / len(starts)) for start in starts)
     return links.scaled(LEAST_WEIGHT + (1.0 - LEAST_WEIGHT) * together)
 
 

@@ -79,7 +79,7 @@ def dendrogram(links: Links, places: Callable[[], Places], within: IntVector | N
     inside = None if within is None else links.asarray(within)
     owner = np.arange(m)
     while links.n_nodes > 1:
-        nodes, others, sums = links.entries()
+        nodes, others, sums = links.nodes, links.others, links.weights
         degrees = links.degrees
         factors = sums * total / (degrees[nodes] * degrees[others])
         if inside is not None:

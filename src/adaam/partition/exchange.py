@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from adaam._typing import FloatVector, IntMatrix, IntVector
-from adaam.engines.links import HostLinks
+from adaam.engines.links import Links
 from adaam.partition.communities import Draws, refined
 from adaam.partition.dendrogram import dendrogram
 from adaam.partition.modularity import modularity, modularity_gain, row_modularity
@@ -126,16 +126,17 @@ def _second_halves(merges: IntMatrix, clusters: IntVector) -> npt.NDArray[np.boo
 
 
 def _promising(
-    links: HostLinks, clusters: IntVector, second: npt.NDArray[np.bool_], n_clusters: int
+    links: Links, clusters: IntVector, second: npt.NDArray[np.bool_], n_clusters: int
 ) -> list[tuple[int, int, int]]:
     """Clusters to split, and pairs to merge, in order of what both together change modularity by."""
     degrees, total = links.degrees, links.degrees.sum()
-    nodes, others, weights = links.entries()
+    nodes, others, weights = links.nodes, links.others, links.weights
     crossing = (clusters[nodes] == clusters[others]) & (second[nodes] != second[others])
     cut = np.bincount(clusters[nodes[crossing]], weights[crossing], minlength=n_clusters)
     masses = np.bincount(clusters, degrees, minlength=n_clusters)
     parts = np.bincount(clusters[second], degrees[second], minlength=n_clusters)
-    a, b, joining = links.contracted(clusters, n_clusters).entries()
+    between = links.contracted(clusters, n_clusters)
+    a, b, joining = between.nodes, between.others, between.weights
     gains, losses = 2.0 * parts * (masses - parts) / total - cut, 2.0 * (masses[a] * masses[b] / total - joining)
     pairs = [i for i in np.argsort(losses, kind="stable")[: 2 * N_TRIES] if a[i] < b[i]]
     splits = np.argsort(-gains, kind="stable")[:N_TRIES]

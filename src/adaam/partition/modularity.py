@@ -26,7 +26,7 @@ def row_modularity(links: Links, labels: Any) -> FloatVector:
     """
     degrees = links.degrees
     total = degrees.sum()
-    nodes, others, weights = links.entries()
+    nodes, others, weights = links.nodes, links.others, links.weights
     inside = links.xp.where(labels[nodes] == labels[others], weights, 0.0)
     within = links.xp.bincount(nodes, weights=inside, minlength=links.n_nodes) + links.loops
     expected = degrees * links.xp.bincount(labels, weights=degrees)[labels] / total

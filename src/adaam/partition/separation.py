@@ -123,9 +123,11 @@ def _shape(view: View, rows: IntVector, inverse_dimensions: FloatVector, n_neigh
     dimension = float(np.clip(1.0 / known.mean(), 1.0, n_columns)) if len(known) and known.mean() > 0 else 1.0
     some = rows[:: max(1, len(rows) // EXTENT_ROWS)][:EXTENT_ROWS]
     Z: FloatMatrix = view.host_rows()[some]
-    deviations = np.linalg.svd(Z - Z.mean(axis=0), compute_uv=False)
-    leading = deviations[: max(1, round(dimension))]
+    Z = Z - Z.mean(axis=0)
+    # Variances along the axes, from whichever of the two products is smaller.
+    variances = np.linalg.eigvalsh(Z @ Z.T if len(Z) < n_columns else Z.T @ Z)[::-1]
+    leading = variances[: max(1, round(dimension))]
     if leading[0] <= 0:
         return dimension, n_neighbors, 1.0
-    leading = np.maximum(leading, np.finfo(float).eps * leading[0])
-    return dimension, n_neighbors, float(np.exp(np.log(leading).mean()) / leading[0])
+    leading = np.maximum(leading / leading[0], np.finfo(float).eps)
+    return dimension, n_neighbors, float(np.exp(np.log(leading).mean() / 2))

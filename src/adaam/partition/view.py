@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam.engines import Engine, Graph
-from adaam.engines.links import HostLinks, Links
+from adaam.engines.links import Links
 from adaam.partition.communities import Draws, local_communities
 from adaam.partition.dendrogram import Dendrogram, dendrogram
 
@@ -70,7 +70,7 @@ class Merging:
     """Small communities of rows and their dendrogram."""
 
     communities: Any  # (n,), where the links are
-    between: HostLinks  # links between communities, on the host, since there are few
+    between: Links  # links between communities, on the host, since there are few
     tree: Dendrogram
 
     def labels(self, links: Links, n_clusters: int) -> Any:

@@ -13,7 +13,7 @@ from adaam._typing import Column, FloatVector, IntVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import at, spread, total
 from adaam.engines.gpu.arrays import DeviceHalf, Place, host
-from adaam.engines.gpu.links import DeviceLinks, device_links
+from adaam.engines.links import Links, links_of
 from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
 
 SPARE = 8  # candidates beyond k, so that rounding cannot hide a neighbour
@@ -254,12 +254,12 @@ class DeviceGraph:
         sizes = torch.bincount(lowest)
         return host(sizes[sizes > 0].sort(descending=True).values)
 
-    def links(self, weights: FloatVector) -> DeviceLinks:
+    def links(self, weights: FloatVector) -> Links:
         """Links that the neighbours make, averaged over the two directions; see `NeighborGraph.links`."""
         nodes, others = self.rows(), self.indices
         rows = torch.as_tensor(np.array(weights), device=nodes.device)
         given = self.shares * rows[nodes] * rows[others] / 2
-        return device_links(
+        return links_of(
             torch.cat([nodes, others]), torch.cat([others, nodes]), torch.cat([given, given]), rows * self.copies
         )
 

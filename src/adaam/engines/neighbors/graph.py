@@ -10,7 +10,7 @@ from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.columns import spread
 from adaam.engines.compiled import uses_numba
-from adaam.engines.links import HostLinks
+from adaam.engines.links import Links
 
 BLOCK_BYTES = 1 << 22
 
@@ -156,7 +156,7 @@ class NeighborGraph:
         _, piece = connected_components(edges, directed=False)
         return np.sort(np.bincount(piece))[::-1]
 
-    def links(self, weights: FloatVector) -> HostLinks:
+    def links(self, weights: FloatVector) -> Links:
         """Count the neighbour places that rows give each other, averaged over the two directions.
 
         Every row has the same number of places to give, whatever its distances, so dense and sparse regions count
@@ -165,8 +165,10 @@ class NeighborGraph:
         n = self.n_rows
         given = self.shares * weights[self.rows()] * weights[self.indices]
         directed = csr_array((given, self.indices.astype(np.int32), self.starts.astype(np.int32)), shape=(n, n))
-        loops = np.asarray(weights * self.copies)
-        return HostLinks(csr_array((directed + directed.T) / 2), loops, uses_numba(self.kernels, n))
+        both = csr_array((directed + directed.T) / 2)
+        both.sort_indices()
+        nodes, others = np.repeat(np.arange(n), np.diff(both.indptr)), both.indices.astype(np.intp)
+        return Links(nodes, others, both.data, np.asarray(weights * self.copies), uses_numba(self.kernels, n))
 
     def heat_half(self, heat: FittedHeat, weights: Column) -> HostHalf:
         """Half H of the affinity H + H' of heat weights, the larger of a pair's two; copies of a row weigh 1."""
