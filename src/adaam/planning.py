@@ -9,7 +9,7 @@ from adaam.graph import paper_neighbors
 from adaam.large import RowBlocks
 
 # A fit on all pairs is planned up to this many seconds by the rates below. They are those of one machine and not
-# measured anew on each, so that the same call gives the same map everywhere.
+# measured anew on each, so that the same call gives the same map everywhere; a cluster's grow with its threads.
 ALL_PAIRS_SECONDS = 120.0
 ALL_PAIRS_BYTES = 16 << 30
 
@@ -119,8 +119,7 @@ def plan(
     pairs : {"auto", "all"} or RowBlocks, default="auto"
         As in `AdaAM`.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        As in `AdaAM`. Whether all pairs are looked at does not depend on the number of workers, so that neither does
-        the result.
+        As in `AdaAM`. With "auto", whether a cluster looks at all pairs depends on how many threads its workers have.
     itemsize : int, default=8
         Bytes of a number: 8 for float64, 4 for float32.
     stored : bool, default=False
@@ -148,17 +147,21 @@ def plan(
     c = check_whole("n_clusters", n_clusters)
     check_pairs(pairs)
     resolved = resolve_engine(engine)
-    found = _pairs_plan(n, d, c, resolved.name, pairs, itemsize, stored)
     if not isinstance(resolved, DaskEngine):
-        return found
-    blocks = None if found.exact else (found.n_blocks, found.n_used)
-    cluster = resolved.plan((n, d), c, workers=workers, memory=memory, itemsize=itemsize, row_blocks=blocks)
-    return replace(found, cluster=cluster, seconds=found.seconds * RATE_THREADS / cluster.n_threads)
+        return _pairs_plan(n, d, c, resolved.name, pairs, itemsize, stored)
+    cluster = resolved.plan((n, d), c, workers=workers, memory=memory, itemsize=itemsize)
+    found = _pairs_plan(n, d, c, resolved.name, pairs, itemsize, stored, RATE_THREADS / cluster.n_threads)
+    if not found.exact:
+        blocks = (found.n_blocks, found.n_used)
+        cluster = resolved.plan((n, d), c, workers=workers, memory=memory, itemsize=itemsize, row_blocks=blocks)
+    return replace(found, cluster=cluster)
 
 
-def _pairs_plan(n: int, d: int, c: int, name: str, pairs: Any, itemsize: int, stored: bool) -> Plan:
-    """Choose between all pairs and row blocks."""
-    on_all = _plan(n, d, c, name, 1, n)
+def _pairs_plan(
+    n: int, d: int, c: int, name: str, pairs: Any, itemsize: int, stored: bool, slower: float = 1.0
+) -> Plan:
+    """Choose between all pairs and row blocks, where work takes `slower` times as long as the rates say."""
+    on_all = _plan(n, d, c, name, 1, n, slower=slower)
     if isinstance(pairs, str):
         too_large = stored and n * d * itemsize > LOADED_BYTES
         affordable = on_all.seconds <= ALL_PAIRS_SECONDS and on_all.memory_bytes <= ALL_PAIRS_BYTES
@@ -167,7 +170,7 @@ def _pairs_plan(n: int, d: int, c: int, name: str, pairs: Any, itemsize: int, st
     settings = pairs if isinstance(pairs, RowBlocks) else RowBlocks()
     n_blocks, n_used = _blocks(settings.n_blocks, settings.block_rows(c), n, d * itemsize if stored else 0)
     kept = n_used * d * itemsize if stored or n_used < n else 0
-    return _plan(n, d, c, name, n_blocks, n_used, kept)
+    return _plan(n, d, c, name, n_blocks, n_used, kept, slower)
 
 
 def check_pairs(pairs: Any) -> None:
@@ -188,7 +191,7 @@ def _blocks(n_blocks: int | None, block_rows: int, n: int, kept_bytes: int) -> t
     return n_blocks, min(n, n_blocks * block_rows)
 
 
-def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept: int = 0) -> Plan:
+def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept: int = 0, slower: float = 1.0) -> Plan:
     """Estimate the cost of a fit; d stands for the kept components too, which are fewer."""
     height = -(-n_used // n_blocks)
     k = paper_neighbors(n_used, c)
@@ -199,4 +202,4 @@ def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept:
     # Halves of the blocks have final affinities of their own.
     per_pair = by_feature * d + by_pair * (1.4 if n_blocks > 1 else 1.0)
     seconds = n_used * (height * per_pair + by_row) + n * d * (d + c) * 2 / SCATTER_RATE
-    return Plan(n, d, c, engine, n_blocks, n_used, int(memory), float(seconds))
+    return Plan(n, d, c, engine, n_blocks, n_used, int(memory), float(seconds * slower))

@@ -238,6 +238,10 @@ def test_a_plan_tells_the_cluster_beforehand():
     few, many = (adaam.plan(20_000, 50, 10, engine="dask", workers=w, memory=4e9) for w in (2, 8))
     assert few.exact == many.exact
     assert few.seconds == pytest.approx(4 * many.seconds)
+    few, many = (adaam.plan(200_000, 100, 10, engine="dask", workers=w, memory=4e9) for w in (2, 64))
+    assert not few.exact
+    assert many.exact, "judged by the threads of the cluster"
+    assert not adaam.plan(200_000, 100, 10).exact
 
 
 @pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")

@@ -7,7 +7,7 @@ import numpy as np
 from adaam.engines.cluster.workers import FOLD
 
 PROCESS_BYTES = 350 << 20  # a worker with NumPy, SciPy, scikit-learn and numba loaded
-ROW_STEPS = 23  # tasks that each block gets outside the passes: norms, sums, projections (counted at 8 blocks)
+ROW_STEPS = 15  # tasks that each block gets outside the passes: norms, sums, projections (counted at 6 and 8 blocks)
 
 
 @dataclass(frozen=True, slots=True)
