@@ -27,7 +27,7 @@ extensions = [
     "plain_docstrings",
     "peers_table",
 ]
-exclude_patterns = ["_build", "_generated", "_ext", "snippets", "decisions/README.md", "auto_examples/*.py"]
+exclude_patterns = ["_build", "_generated", "_ext", "snippets", "tutorials", "decisions/README.md", "auto_*/*.py"]
 templates_path = ["_templates"]
 # Settings that hold functions or patterns cannot be cached; nothing is lost by that.
 suppress_warnings = ["config.cache"]
@@ -42,11 +42,11 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples",
-    "gallery_dirs": "auto_examples",
+    "examples_dirs": ["tutorials", "../examples"],
+    "gallery_dirs": ["auto_tutorials", "auto_examples"],
     "filename_pattern": r"/plot_",
     "within_subsection_order": "gallery_order.ReadingOrder",
-    "ignore_pattern": r"own_affinity\.py",
+    "ignore_pattern": r"own_affinity\.py|standard_library\.py",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "remove_config_comments": True,

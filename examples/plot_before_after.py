@@ -2,9 +2,9 @@
 Before and after
 ================
 
-The idea in one picture. Three stretched clouds: ordinary distance counts a step along a cloud as much as a step across,
-so k-means cuts clouds in pieces. The learned metric counts steps along them less, and k-means finds the clouds. No
-label is used to learn it.
+The idea in one picture: three stretched clouds. Euclidean distance treats a step along a cloud and a step across it
+alike, so k-means cuts clouds into pieces. The learned metric gives steps along the clouds less weight, and k-means
+finds the clouds. No label is used to learn it.
 """
 
 import matplotlib.pyplot as plt
@@ -36,7 +36,7 @@ for cloud in range(3):
     centre = X[y == cloud].mean(axis=0)[:, None]
     (ordinary,) = metric.plot(*(centre + circle), color="tab:red")
     (learned,) = metric.plot(*(centre + ellipse), color="tab:blue")
-metric.legend([ordinary, learned], ["ordinary distance", "learned metric"], frameon=False)
+metric.legend([ordinary, learned], ["Euclidean distance", "learned metric"], frameon=False)
 metric.set(title="rows at distance 1")
 
 ProjectionDisplay.from_estimator(model, X, components=(0, 1), ax=after, legend=False)

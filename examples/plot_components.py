@@ -2,35 +2,35 @@
 What the metric looks at
 ========================
 
-A linear map can be read: its components are images where rows are images, its eigenvalues say how firm each is, and
-``explain`` splits distances by feature.
+A linear map can be interpreted. If rows are images, its components are images too; its eigenvalues tell how well each
+is determined; and ``explain`` splits distances by feature.
 """
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
 from adaam import AdaAM
-from adaam.displays import ComponentsDisplay, ContributionsDisplay, EigenvalueDisplay
+from adaam.displays import ComponentsDisplay, ContributionsDisplay, EigenvalueDisplay, MagnitudeDisplay
 
 X, y = load_digits(return_X_y=True)
 metric = AdaAM(n_clusters=10).fit(X)
 
 # %%
-# Each component is a pattern of pixels: red ones move a row up along it, blue ones down.
+# Each component is a pattern of pixels: red pixels move an image up along it, blue ones down.
 
 ComponentsDisplay.from_estimator(metric)
 plt.show()
 
 # %%
-# Small eigenvalues belong to directions in which strongly linked rows stay together. Neighbouring values that are
-# almost equal warn that their directions could trade places on slightly different data.
+# Small eigenvalues belong to directions in which strongly linked rows stay together. If two values are almost equal,
+# their directions could be exchanged on slightly different data.
 
 EigenvalueDisplay.from_estimator(metric)
 plt.show()
 
 # %%
-# Where do the distances come from? On the left the mean squared distance between all rows, by pixel; on the right the
-# distance between one three and one eight.
+# Which pixels contribute to the distances? On the left: the mean squared distance between all rows. On the right: the
+# distance between a three and an eight.
 
 three, eight = X[y == 3][0], X[y == 8][0]
 figure, (whole, pair) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
@@ -38,4 +38,11 @@ ContributionsDisplay.from_estimator(metric, image_shape=(8, 8), ax=whole)
 whole.set_title("all rows")
 ContributionsDisplay.from_estimator(metric, three, eight, image_shape=(8, 8), ax=pair)
 pair.set_title("a three and an eight")
+plt.show()
+
+# %%
+# How much of the affinity is kept? The histogram shows the magnitudes of all pairs, and the cut below which they are
+# set to zero.
+
+MagnitudeDisplay.from_estimator(metric, X)
 plt.show()

@@ -1,9 +1,9 @@
 """
-Search engines for vectors
-==========================
+Vector search with faiss
+========================
 
-Transform, then index with Euclidean distance: that *is* the learned metric, exactly, and any vector index can serve it.
-Here faiss; hnswlib and pgvector are used the same way (:doc:`/production`).
+Transform the rows, then index them with Euclidean distance: that is exactly the learned metric, so any vector index can
+be used. This example uses faiss; hnswlib and pgvector work the same way (:doc:`/production`).
 """
 
 import faiss
@@ -22,7 +22,7 @@ index.add(metric.transform(stored).astype(np.float32))
 squared, found = index.search(metric.transform(queries).astype(np.float32), 6)
 
 # %%
-# The index holds 10 numbers a row in place of 64, and its distances are those of ``pair_distance``:
+# The index stores 10 numbers per row instead of 64, and its distances are those of ``pair_distance``:
 
 pairs = np.stack([queries, stored[found[:, 0]]], axis=1)
 print("largest difference:", float(np.abs(metric.pair_distance(pairs) - np.sqrt(squared[:, 0])).max()))

@@ -1,9 +1,9 @@
 """
-HDBSCAN on top of the metric
+HDBSCAN in the learned space
 ============================
 
-The learned space is an ordinary Euclidean space: density clustering, nearest neighbours or a nonlinear picture can go
-on top. Here HDBSCAN, which leaves doubtful rows unlabelled, on raw pixels and on the learned metric.
+The learned space is Euclidean, so density clustering, nearest neighbours or a nonlinear layout can be applied to it.
+This example applies HDBSCAN, which leaves uncertain rows unlabelled, to raw pixels and to the learned space.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ for name, labels in found.items():
     print(f"{name:15} {labels.max() + 1:2} clusters, {kept.mean():.0%} of rows, ARI on those {score:.2f}")
 
 # %%
-# UMAP goes on top in the same way: ``make_pipeline(AdaAM(10), umap.UMAP())``.
+# UMAP is applied in the same way: ``make_pipeline(AdaAM(10), umap.UMAP())``.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
 for ax, (name, labels) in zip(axes, found.items(), strict=True):

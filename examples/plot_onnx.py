@@ -1,9 +1,9 @@
 """
-Without Python: ONNX
-====================
+Export to ONNX
+==============
 
-A fitted clusterer as an ONNX graph, run by onnxruntime and compared with Python. The map is kilobytes; with labels by
-the vote of the nearest known rows, those rows go with it.
+A fitted clusterer is exported as an ONNX graph, run by onnxruntime and compared with Python. The map alone takes
+kilobytes. To predict labels by a vote of the nearest training rows, the graph also contains those rows.
 """
 
 import matplotlib.pyplot as plt

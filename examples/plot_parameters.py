@@ -2,8 +2,8 @@
 How much do the parameters matter?
 ==================================
 
-Accuracy over the number of neighbours and over the dimension of the learned space. Labels are used to draw the
-picture, not to choose anything; :doc:`plot_search` chooses without them.
+Accuracy over the number of neighbours and over the dimension of the learned space. Labels are used only to draw the
+figure; :doc:`plot_search` chooses parameters without them.
 """
 
 import warnings
@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from adaam import AdaAM, AdaAMClustering, DisconnectedGraphWarning
 from adaam.scores import clustering_accuracy
 
-# Four neighbours leave the graph in two pieces, which is part of the question.
+# With four neighbours the graph has two connected components, which is part of the comparison.
 warnings.simplefilter("ignore", DisconnectedGraphWarning)
 X, y = load_digits(return_X_y=True)
 

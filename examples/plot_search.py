@@ -1,8 +1,8 @@
 """
-Choosing without labels
-=======================
+Grid search without labels
+==========================
 
-scikit-learn's searches take any scorer. ``adaam.scorers`` has some that need no labels: they judge the clusters of
+scikit-learn's searches accept any scorer. ``adaam.scorers`` has scorers that need no labels: they score the clusters of
 held-out rows in the learned space.
 """
 
@@ -22,8 +22,8 @@ search.fit(X)
 print(search.best_params_)
 
 # %%
-# A word of warning: a silhouette rewards few dimensions, because distances in them are easier to separate. Compare
-# settings of one dimension with each other, or look at several criteria.
+# Note that a silhouette favours few dimensions, because distances in them are easier to separate. Compare settings of
+# the same dimension, or use several criteria.
 
 scores = search.cv_results_["mean_test_score"].reshape(3, 3)
 figure, ax = plt.subplots(figsize=(5, 3.8), layout="constrained")

@@ -14,19 +14,17 @@ from sklearn.datasets import load_digits
 import adaam
 from adaam import AdaAM
 from adaam.cli import build_parser
+from shown_output import python_output, same_output
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.glob("*.md") if "```python\n" in page.read_text())
-
-
-def python_blocks(page):
-    return re.findall(r"^```python\n(.*?)^```$", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+TUTORIALS = sorted((DOCS / "tutorials").glob("plot_*.py"))
 
 
 @pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch, capsys):
+def test_the_code_of_a_page_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plt = pytest.importorskip("matplotlib.pyplot")
     if "onnx" in page.read_text() and page.name == "production.md":
@@ -35,10 +33,9 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch,
     if page.name == "cluster.md":
         pytest.importorskip("distributed")
         pytest.importorskip("zarr")
-    names = {"__name__": "page"}
     try:
-        for block in python_blocks(page):
-            exec(compile(block, str(page), "exec"), names)
+        for shown, output in python_output(page):
+            assert same_output(shown, output), f"python tests/shown_output.py docs/{page.name} writes:\n{output}"
     finally:
         plt.close("all")
         logging.getLogger("adaam").setLevel(logging.NOTSET)
@@ -117,7 +114,31 @@ def test_every_gallery_example_has_its_place_and_ends_in_a_figure(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS / "_ext"))
     order = __import__("gallery_order").ORDER
     examples = sorted((ROOT / "examples").glob("plot_*.py"))
-    assert sorted(order) == [path.name for path in examples]
+    assert sorted(order) == sorted(path.name for path in [*examples, *TUTORIALS])
     for path in examples:
         assert path.read_text().rstrip().endswith("plt.show()"), path.name
     sys.modules.pop("gallery_order", None)
+
+
+def test_the_tutorials_cover_each_kind_of_data():
+    assert {path.stem for path in TUTORIALS} == {
+        *("plot_table", "plot_sentences", "plot_text", "plot_images", "plot_layers")
+    }
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_built_tutorial_shows_figures_and_output(path):
+    page = DOCS / "_build" / "html" / "auto_tutorials" / f"{path.stem}.html"
+    if not page.exists():
+        pytest.skip("the documentation has not been built; .ci/docs does it and runs this")
+    text = page.read_text(encoding="utf-8")
+    figures = len(re.findall(r'<img [^>]*src="\.\./_images/sphx_glr_' + path.stem, text))
+    outputs = text.count("sphx-glr-script-out")
+    assert figures >= 2, figures
+    assert figures + outputs >= 6, (figures, outputs)
+
+
+def test_output_is_the_same_up_to_rounding_and_no_further():
+    assert same_output("9 of 10 directions\n  5.31 8.0\n", "9 of 10  directions\n  5.29 8.1\n")
+    assert not same_output("9 of 10 directions", "7 of 10 directions")
+    assert not same_output("9 of 10 directions", "9 of 10 rows")

@@ -10,14 +10,20 @@ Every figure goes to results/clusterer.jsonl, or to the file that --out names.
 
 import argparse
 import json
+import resource
 import statistics
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn import datasets
 from sklearn.cluster import KMeans
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
 from adaam import AdaAMClustering
 from adaam.scores import adjusted_rand_index, clustering_accuracy
@@ -113,6 +119,36 @@ def profile(work, record):
     print(text.getvalue())
 
 
+def texts(n_texts, n_terms, n_topics=20, n_words=40, seed=0):
+    """TF-IDF rows of made-up texts: a third of the words from a text's topic, the others from all, by Zipf's law."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(n_topics, size=n_texts)
+    zipf = 1.0 / np.arange(1, n_terms + 1)
+    words = np.searchsorted(np.cumsum(zipf) / zipf.sum(), rng.random((n_texts, n_words)))
+    own = rng.random((n_texts, n_words)) < 1 / 3
+    vocabulary = rng.integers(n_terms, size=(n_topics, n_terms // 50))
+    ranks = np.minimum((len(vocabulary[0]) ** rng.random((n_texts, n_words))).astype(int), len(vocabulary[0]) - 1)
+    words = np.where(own, vocabulary[y[:, None], ranks], words)
+    ones = np.ones(words.size)
+    counts = csr_array((ones, (np.repeat(np.arange(n_texts), n_words), words.ravel())), shape=(n_texts, n_terms))
+    return csr_array(TfidfTransformer(sublinear_tf=True).fit_transform(counts)), y
+
+
+def text(arguments, record):
+    """Time and memory beside the rows, and accuracy beside TruncatedSVD + k-means."""
+    for n_texts, n_terms in ((7600, 20_000), (100_000, 100_000))[: 1 if arguments.turns == 1 else 2]:
+        X, y = texts(n_texts, n_terms)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        seconds, model = clock(lambda: AdaAMClustering(20).fit(X))  # noqa: B023
+        extra = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**20
+        peer = make_pipeline(TruncatedSVD(100, random_state=0), Normalizer(), KMeans(20, n_init=10, random_state=0))
+        peer_seconds, labels = clock(lambda: peer.fit_predict(X))  # noqa: B023
+        record(
+            "text", f"{n_texts} x {n_terms}", seconds=seconds, extra_gib=extra, svd_kmeans_seconds=peer_seconds,
+            accuracy=100 * clustering_accuracy(y, model.labels_), svd_kmeans=100 * clustering_accuracy(y, labels),
+        )  # fmt: skip
+
+
 def accuracy(arguments, record):
     for name in arguments.sets or (*PAPER, "digits", *EMBEDDINGS):
         X, y = load(arguments.data, name)
@@ -162,7 +198,7 @@ def main():
             file.write(json.dumps({"stage": stage, "name": name, **figures}) + "\n")
 
     for stage in arguments.stage.split(","):
-        {"times": times, "gpu": gpu, "accuracy": accuracy, "count": count}[stage](arguments, record)
+        {"times": times, "gpu": gpu, "accuracy": accuracy, "count": count, "text": text}[stage](arguments, record)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""Order of the gallery: the idea first, then how it is used, then where it goes."""
+"""Order of the tutorials and of the gallery: the idea first, then how it is used, then where it goes."""
 
 ORDER = (
+    "plot_table.py",
+    "plot_sentences.py",
+    "plot_text.py",
+    "plot_images.py",
+    "plot_layers.py",
     "plot_before_after.py",
-    "plot_digits.py",
-    "plot_tables.py",
+    "plot_how_it_works.py",
     "plot_components.py",
-    "plot_selection.py",
     "plot_search.py",
     "plot_parameters.py",
     "plot_on_top.py",

@@ -108,7 +108,7 @@ def plan(
     workers: int | None = None,
     memory: float | None = None,
 ) -> Plan:
-    """Tell what `AdaAM(n_clusters, pairs=pairs).fit` does with so many rows, without doing it.
+    """Describe what `AdaAM(n_clusters, pairs=pairs).fit` would do with so many rows, and estimate its cost.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def plan(
     Returns
     -------
     Plan
-        Print it, or ask it for `exact`, `n_pairs`, `memory_bytes` and `time_class`.
+        The plan; print it, or use its `exact`, `n_pairs`, `memory_bytes` and `time_class`.
 
     Examples
     --------

@@ -34,7 +34,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
     model : estimator
         A fitted estimator of this library.
     path : path-like
-        Where to write; what was there stays until the new file is complete.
+        Where to write; an existing file is replaced when the new one is complete.
 
     Examples
     --------

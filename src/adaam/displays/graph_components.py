@@ -15,8 +15,8 @@ from adaam.spectrum import graph_pieces
 class GraphComponentsDisplay:
     """Sizes of the connected components of the neighbour graph, largest first.
 
-    One component means that every row is reached from every other along neighbour edges. Several are no error, but
-    nothing tells them how they lie to one another save the low-rank affinity.
+    One component means that every row can be reached from every other along neighbour edges. Several components are not
+    an error, but only the low-rank affinity then relates them to each other.
 
     Parameters
     ----------

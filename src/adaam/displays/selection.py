@@ -131,7 +131,7 @@ class ClusterCountDisplay(KeptDisplay):
         ax.axvspan(self.count.low - 0.5, self.count.high + 0.5, alpha=0.15, label="range of the estimate")
         ax.axvline(self.count.n_clusters, linewidth=1.0, color="black")
         ax.set(xlabel="number of clusters left", ylabel="modularity, links", ylim=(0, 1.05))
-        ax.legend(loc="center right")
+        ax.legend(loc="lower right")
         return self
 
 

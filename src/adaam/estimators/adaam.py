@@ -45,7 +45,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     n_clusters : int or "auto", default=8
         Number of clusters c to separate; "auto" estimates it as `AdaAMClustering` does.
     n_components : int, default=None
-        Dimension of the learned space; None means `n_clusters`, or the rank of the data where that is smaller.
+        Dimension of the learned space; None means `n_clusters`, or the rank of the data if that is smaller.
     n_neighbors : int, default=None
         Neighbours of each row in the heat-kernel graph; None means round(log2(n_samples / n_clusters)).
     n_iter : int, default=1
@@ -53,26 +53,26 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     preparation : {"unit", "linear", "center", "standard"} or Preparation, default="unit"
         How rows are prepared. "unit": unit length, centred, principal components of 99 % of the variance (the
         reference reading of the paper). "linear": no row scaling, 98 %, and the affinity settings that suit it, so that
-        map and metric are linear in the input itself. "center": centred only. "standard": columns brought to standard
-        deviation 1, for columns of unlike units; a fit warns (`UnlikeUnitsWarning`) where one column has nearly all
+        map and metric are linear in the input itself. "center": centred only. "standard": columns scaled to standard
+        deviation 1, for columns of different units. An `UnlikeUnitsWarning` is given if one column has nearly all
         variance and this is not chosen.
     affinity : AdaptiveAffinity, default=None
         Pruning, ranks and heat kernel; None means the reference reading for the named preparation.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        Where the work is done; an engine object such as `CPUEngine(tile_bytes=...)` carries its own settings.
+        Where the computation runs; an engine object such as `CPUEngine(tile_bytes=...)` has settings of its own.
     pairs : {"auto", "all"} or RowBlocks, default="auto"
-        Which pairs of rows are looked at. "all": every pair, at a cost that grows with n². A `RowBlocks`: the pairs
-        within random row blocks, at a cost that grows with n. "auto": all pairs up to about two minutes of work on two
-        cores (100,000 rows of 100 features), row blocks beyond; `adaam.plan` tells beforehand.
+        Which pairs of rows are used. "all": every pair, at a cost that grows with n². A `RowBlocks`: the pairs within
+        random row blocks, at a cost that grows with n. "auto": all pairs up to about two minutes of work on two cores
+        (100,000 rows of 100 features), row blocks beyond; see `adaam.plan`.
     verbose : int, default=0
-        1 tells of each phase and its seconds through the logger "adaam", or on standard error where that has no
-        handler. Without it the same is logged at level DEBUG.
+        1 logs each phase and its seconds through the logger "adaam", or on standard error if that has no handler. 0
+        logs them at level DEBUG.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components_, n_features)
-        The map: `transform` returns (rows - mean_) @ components_.T, rows scaled to unit length first where the
-        preparation says so. Each component is the image of a unit vector in the prepared space.
+        The map: `transform` returns (rows - mean_) @ components_.T, with rows scaled to unit length first if the
+        preparation does so. Each component is the image of a unit vector in the prepared space.
     eigenvalues_ : ndarray of shape (n_components_,)
         Eigenvalues of the projection, ascending.
     mean_ : ndarray of shape (n_features,)
@@ -84,16 +84,16 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     n_clusters_, n_components_, n_neighbors_ : int
         What was used.
     knn_recall_ : float or None
-        Share of the neighbours that are true nearest ones, measured on 100 rows by a plain search; below 4,096 rows all
-        are searched plainly, and it is 1.0. From 32,768 rows on the CPU's search may miss a few where
-        `CPUEngine(recall=...)` below 1 allows it. None where neighbours were given, or looked for within row blocks.
+        Share of the neighbours that are true nearest ones, measured on 100 rows by brute force; 1.0 below 4,096 rows,
+        where the search itself is brute force. From 32,768 rows on, `CPUEngine(recall=...)` below 1 may miss a few.
+        None if neighbours were given, or searched within row blocks.
     pairs_ : "all" or RowBlocks
-        Which pairs were looked at.
+        Which pairs were used.
     plan_ : Plan
         What the fit did: pairs, memory, time class.
     stability_ : Stability or None
-        For a fit from two row blocks or more: angles in degrees between what two disjoint halves of the rows teach, by
-        direction. None where all pairs were looked at; fit with `pairs=RowBlocks(n_blocks=2)` to learn it.
+        For a fit from two or more row blocks: angles in degrees between the maps of two disjoint halves of the rows, by
+        direction. None if all pairs were used; fit with `pairs=RowBlocks(n_blocks=2)` to measure it.
     preparation_ : Preparation
         What was used.
     engine_ : str
@@ -105,13 +105,13 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
 
     Notes
     -----
-    A fit sees a multiset: equal rows are merged and counted, so a row of weight w is the same as w equal rows, and the
-    order of rows does not matter. The result has the same bits from run to run; with another number of threads or
-    another tile size components agree to rounding. Signs are fixed: the largest entry of each component is positive.
+    Rows are treated as a multiset: equal rows are merged and counted, so a row of weight w is the same as w equal rows,
+    and the order of rows does not matter. The result is bit-identical from run to run; with another number of threads
+    or another tile size, components agree up to rounding. Signs are fixed: the largest entry of each component is
+    positive.
 
-    With row blocks, rows are dealt by their number and a seed: the result has the same bits from run to run, but
-    another order of rows is another deal, equal rows merge within a block only, and a row of weight w is w equal rows
-    in the same block.
+    Row blocks are drawn by row number and a seed: the result is bit-identical from run to run, but depends on the order
+    of rows. Equal rows are merged within a block only, and a row of weight w counts as w equal rows in its block.
 
     References
     ----------

@@ -25,23 +25,23 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     The graph's weights and its spectral vectors are updated in turn: each row spreads over its nearest neighbours by a
     distance that also counts how far apart the spectral vectors are. The pieces of the last graph are the clusters, so
-    there is no k-means and no chance in it.
+    no k-means and no random numbers are needed.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters c.
     n_neighbors : int, default=None
-        Neighbours of each row; None means 15, the value of the authors' code, or n_samples - 2 where that is smaller.
+        Neighbours of each row; None means 15, the value of the authors' code, or n_samples - 2 if that is smaller.
     max_iter : int, default=30
         Graphs built at most.
     preparation : {"center", "unit", "linear"} or Preparation, default="center"
         How rows are prepared; centring changes no distance.
     engine : {"auto", "cpu", "gpu"} or engine, default="auto"
-        Where the work is done.
+        Where the computation runs.
     verbose : int, default=0
-        1 tells of each iteration (number, penalty, pieces, seconds) through the logger "adaam", or on standard
-        error where that has no handler.
+        1 logs each iteration (number, penalty, pieces, seconds) through the logger "adaam", or on standard
+        error if that has no handler.
 
     Attributes
     ----------

@@ -115,8 +115,11 @@ def _finished(
         labels = _graph_labels(partitioned.view(learned._map()), task)
     else:
         labels = _learned_labels(choice, rows, task)
-    metric = DiscriminantMetric(preparation, engine=task.engine)
-    metric.fit(partitioned.X, labels, sample_weight=_given(partitioned.weights))
+    metric, source = DiscriminantMetric(preparation, engine=task.engine), contender.source
+    if source is not None and source.sample.n_rows == partitioned.n_rows:
+        metric._fit_prepared(source.map, source.sample, labels, partitioned.X)
+    else:
+        metric.fit(partitioned.X, labels, sample_weight=_given(partitioned.weights))
     return _partitioned(metric, choice, partitioned, task)
 
 

@@ -35,18 +35,18 @@ LEARNERS = "AdaAM, LPP, PCAN or PreparedMetric, or None to have one chosen"
 class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     """Cluster rows in the metric that suits them, chosen without labels.
 
-    A family of linear metrics is tried: the rows as they are, under one or two preparations, and AdaAM maps of several
-    widths. Each is partitioned along its neighbour graph, and scored by modularity. The simplest that nothing clearly
-    beats is taken, and `selection_` says why. Where a learned metric is taken, the clusters found in it are sharpened
-    in their own discriminant map, which has one column less than there are clusters.
+    Several linear metrics are tried: the rows as they are, under one or two preparations, and AdaAM maps of several
+    widths. Rows are partitioned in each, and the partitions are scored by modularity. The simplest one that no other
+    clearly beats is chosen; `selection_` says why. If a learned metric is chosen, its clusters are refined in their own
+    discriminant map, which has one column fewer than there are clusters.
 
     Parameters
     ----------
     n_clusters : int or "auto", default=8
-        Number of clusters. "auto" estimates it, from 1 to as many as the rows hold; `selection_.count` then tells the
-        estimate, its range and why.
+        Number of clusters. "auto" estimates it; `selection_.count` then holds the estimate, its range and the
+        reasons.
     learner : estimator, default=None
-        One metric in place of the family: any of this library's linear metrics. `AdaAM(n_clusters)` with
+        A single metric to use instead of choosing one: any linear metric of this library. `AdaAM(n_clusters)` with
         head="k-means" is the paper's method.
     head : {"auto", "k-means", "graph"}, default="auto"
         How rows are partitioned in a metric. "k-means" on the rows; "graph": small communities of the neighbour graph,
@@ -55,15 +55,15 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         Starts; the best is kept, by inertia for k-means and by modularity for graphs. Graphs of more than 5,000 rows
         have four at most, and the search gives k-means three, unless it is chosen.
     contamination : float, default=0.0
-        Share of the rows that are labelled -1, as noise: those of highest `outlier_scores_`. New rows are noise where
-        their score is as high.
+        Share of the rows that are labelled -1, as noise: those with the highest `outlier_scores_`. New rows with such a
+        score are labelled -1 too.
     random_state : int, RandomState instance or None, default=0
         Seed of the starts. The default makes results the same from run to run.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        Where the work is done; a given learner brings its own.
+        Where the computation runs; a given learner uses its own engine.
     verbose : int, default=0
-        1 tells of each phase and of each metric that was tried, with its seconds, through the logger "adaam", or on
-        standard error where that has no handler. Without it the same is logged at level DEBUG.
+        1 logs each phase and each metric that was tried, with its seconds, through the logger "adaam", or on standard
+        error if that has no handler. 0 logs them at level DEBUG.
 
     Attributes
     ----------
@@ -71,11 +71,11 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         Cluster of each training row, the largest cluster first, -1 for noise; on the host also where X is a tensor, a
         Dask array where X is one.
     probabilities_ : ndarray of shape (n_samples,)
-        How surely each row belongs to its cluster: the share of its links that lead to rows of the same cluster.
+        Strength of each row: the share of its links that lead to rows of the same cluster.
     memberships_ : csr_array of shape (n_samples, n_clusters_)
         The same for all clusters that the row has links with; rows sum to 1.
     outlier_scores_ : ndarray of shape (n_samples,)
-        How much farther the ten nearest neighbours of a row are than those of the rows around it: 0 where they are not,
+        How much farther away the ten nearest neighbours of a row are than their own neighbours: 0 if they are not,
         towards 1 for outliers.
     cluster_layers_ : tuple of ClusterLayer
         Persistent coarser and finer partitions, the coarsest first, each nested in the one before; `labels_` is layer
@@ -83,7 +83,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     layer_ : int
         Which of the layers has `n_clusters_` clusters.
     selection_ : Selection
-        What was tried, what was chosen and how sure that is; `print(model.selection_)` shows it as a table.
+        What was tried, what was chosen and how certain the choice is; `print(model.selection_)` shows it as a table.
     head_ : str
         The head that was chosen.
     n_clusters_ : int
@@ -103,7 +103,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     cluster_profiles_ : ClusterProfiles
         What sets each cluster apart, over the rows that were partitioned, noise included; `explain()` returns it.
     noise_threshold_ : float
-        Outlier score from which rows are noise; infinite where none are.
+        Outlier score from which rows are noise; infinite if none are.
     components_, covariance_, eigenvalues_, mean_, n_components_, preparation_, engine_
         Those of `metric_`, so that `transform` and the metric work as on the metric itself.
     n_features_in_ : int

@@ -6,25 +6,27 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from adaam._typing import IntVector, Tall
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.fitting import prepared_sample, resolve_preparation, store
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.prepare import Preparation
+from adaam.prepare import LinearMap, Preparation
 from adaam.projection import discriminant
+from adaam.sample import Sample
 
 
 class DiscriminantMetric(LinearMetric):
     """Linear discriminant map of a partition, in the form of a learned metric.
 
-    `AdaAMClustering` learns it from the clusters that it found in an AdaAM metric: at most one column less than there
-    are clusters, in which these lie as far apart, for their spread, as in any linear map.
+    `AdaAMClustering` learns it from the clusters that it found in an AdaAM metric. It has at most one column fewer than
+    there are clusters, and separates them, relative to their spread, as well as any linear map can.
 
     Parameters
     ----------
     preparation : {"unit", "linear", "center", "standard"} or Preparation, default="unit"
         How rows are prepared.
     engine : {"auto", "cpu", "gpu"} or engine, default="auto"
-        Where the work is done.
+        Where the computation runs.
 
     Attributes
     ----------
@@ -80,11 +82,14 @@ class DiscriminantMetric(LinearMetric):
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
-        labels = np.unique(y, return_inverse=True)[1]
         engine = resolve_engine(self.engine)
-        prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=True)
-        store(self, prepared, discriminant(sample, labels, int(labels.max()) + 1), sample, X)
-        self.preparation_ = preparation
+        return self._fit_prepared(*prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=True), y, X)
+
+    def _fit_prepared(self, prepared: LinearMap, sample: Sample, y: IntVector, X: Tall) -> Self:
+        """Learn the map from rows that are prepared already."""
+        labels = np.unique(y, return_inverse=True)[1]
+        store(self, prepared, discriminant(sample, labels, int(labels.max()) + 1), sample, self._rows(X, reset=True))
+        self.preparation_ = resolve_preparation(self.preparation)
         return self
 
     def __sklearn_tags__(self) -> Any:

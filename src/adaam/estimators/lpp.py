@@ -38,9 +38,9 @@ class LPP(CallbackSupportMixin, LinearMetric):
         How rows are prepared; LPP is not invariant to a shift, so rows are always centred. Directions in which the
         rows do not vary are left out.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        Where the work is done.
+        Where the computation runs.
     verbose : int, default=0
-        1 tells of each phase and its seconds, as in `AdaAM`.
+        1 logs each phase and its seconds, as in `AdaAM`.
 
     Attributes
     ----------

@@ -31,20 +31,20 @@ class PCAN(CallbackSupportMixin, ClusterMixin, LinearMetric):
     n_clusters : int, default=8
         Number of clusters c.
     n_components : int, default=None
-        Dimension of the learned space; None means `n_clusters`, or the rank of the data where that is smaller.
+        Dimension of the learned space; None means `n_clusters`, or the rank of the data if that is smaller.
         (The authors' code takes one less.)
     n_neighbors : int, default=None
         Neighbours of each row in the first graph; they set how wide rows spread in all later ones. None means 15, the
-        value of the authors' code, or n_samples - 2 where that is smaller.
+        value of the authors' code, or n_samples - 2 if that is smaller.
     max_iter : int, default=30
         Graphs built at most.
     preparation : {"center", "unit", "linear"} or Preparation, default="center"
         How rows are prepared. "center" removes nothing but directions in which the rows do not vary.
     engine : {"auto", "cpu", "gpu"} or engine, default="auto"
-        Where the work is done.
+        Where the computation runs.
     verbose : int, default=0
-        1 tells of each iteration (number, penalty, pieces, seconds) through the logger "adaam", or on standard
-        error where that has no handler.
+        1 logs each iteration (number, penalty, pieces, seconds) through the logger "adaam", or on standard
+        error if that has no handler.
 
     Attributes
     ----------

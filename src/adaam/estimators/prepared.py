@@ -16,14 +16,14 @@ class PreparedMetric(LinearMetric):
     """Euclidean distance between prepared rows, in the form of a learned metric.
 
     Nothing is learned beyond the preparation: rows scaled or columns standardised, centred, and mapped onto their
-    leading principal components. It is what a learned metric has to beat.
+    leading principal components. It is the baseline for a learned metric.
 
     Parameters
     ----------
     preparation : {"unit", "linear", "center", "standard"} or Preparation, default="unit"
         How rows are prepared.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        Where the work is done.
+        Where the computation runs.
 
     Attributes
     ----------

@@ -12,20 +12,21 @@ BLOCK_ROWS_PER_CLUSTER = 100
 class RowBlocks(BaseEstimator):
     """Learn from the pairs within random blocks of rows: cost grows with n, not with n².
 
-    Rows are dealt to blocks at random. Neighbours and pruned affinities are found within each block, and the small
-    matrices they give are added up over all blocks before each eigenproblem, so that every direction is learned from
-    all rows that take part.
+    Rows are assigned to blocks at random. Neighbours and pruned affinities are computed within each block, and the
+    small matrices of all blocks are added up before each eigenproblem, so every direction is learned from all rows in
+    blocks.
 
     Parameters
     ----------
     n_rows : int, default=None
-        Rows of a block, at most: blocks are of equal size, but for one row more or less. More rows a block are nearer
-        to all pairs and cost proportionally more. None means 5,000, or 100 for each cluster where that is more.
+        Largest number of rows of a block; the sizes of blocks differ by one at most. Larger blocks are closer to all
+        pairs and cost proportionally more. None means 5,000, or 100 for each cluster if that is more.
     n_blocks : int, default=None
-        Number of blocks. None means enough for all rows; of rows that are read from a file, as many as one GiB holds.
-        Rows in no block take no part.
+        Number of blocks. None means enough for all rows, or for one GiB of the rows of a file. Rows in no block are
+        not used.
     random_state : int, default=0
-        Seed of the deal. With another order of rows, or another seed, the map differs by what `stability_` tells.
+        Seed of the assignment. With another order of rows, or another seed, the map changes within the angles of
+        `stability_`.
 
     Examples
     --------

@@ -17,6 +17,9 @@ N_AGREED_STARTS = 4
 # Starts that agree by more than this have nothing to settle; where the first few do, no more are made.
 AGREED = 0.99
 FIRST_STARTS = 3
+# Of many rows, whose partitions take long and differ less, no more than these.
+MANY_ROWS = 20_000
+FEW_STARTS = 4
 
 
 def consensus_partition(view: View, n_clusters: int, seed: int, n_starts: int) -> tuple[Partition, tuple[float, ...]]:
@@ -33,6 +36,8 @@ def consensus_partition(view: View, n_clusters: int, seed: int, n_starts: int) -
     agreement : tuple of float
         Adjusted Rand index of each start with it; of each other start where one of them was taken.
     """
+    if view.n_rows > MANY_ROWS:
+        n_starts = min(n_starts, FEW_STARTS)
     starts: list[Partition] = []
     for more in (range(min(n_starts, FIRST_STARTS)), range(FIRST_STARTS, n_starts)):
         starts += _partitions(view, n_clusters, seed, more)

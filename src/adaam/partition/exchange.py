@@ -17,9 +17,9 @@ from adaam.partition.view import Merging, View, cluster_means, merging
 
 # From one round of exchange to the next there are so many times more parts.
 PART_RATIO = 1.5
-# Of the ways to merge two clusters and split a third, so many are tried, the most promising first; and so many taken.
+# Of the ways to merge two clusters and split a third, so many are tried in a round, the most promising first.
 N_TRIES = 10
-MOST_SWAPS = 8
+MOST_ROUNDS = 3
 # A swap must gain more than so many standard errors; clusters that are equally good stay as the dendrogram has them.
 N_ERRORS = 2.0
 
@@ -94,10 +94,14 @@ def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int,
         return row_modularity(view.links, view.links.asarray(clusters)[merging.communities])
 
     highest = by_rows(clusters)
-    for _ in range(MOST_SWAPS):
+    for _ in range(MOST_ROUNDS):
         merges = dendrogram(links, places, within=clusters).merges[: m - n_clusters]
         second = _second_halves(merges, clusters)
-        for split, kept, emptied in _promising(links, clusters, second, n_clusters):
+        changed: set[int] = set()
+        for way in _promising(links, clusters, second, n_clusters):
+            if changed.intersection(way):
+                continue
+            split, kept, emptied = way
             tried = clusters.copy()
             tried[clusters == emptied] = kept
             tried[(clusters == split) & second] = emptied
@@ -107,9 +111,9 @@ def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int,
             found = by_rows(tried)
             if modularity_gain(found, highest).exceeds(N_ERRORS):
                 clusters, highest = tried, found
-                break
-        else:
-            return clusters
+                changed.update(way)
+        if not changed:
+            break
     return clusters
 
 

@@ -31,6 +31,8 @@ WIDTHS = (1, 2, 4, 8)
 FEWEST_COLUMNS = 8
 COMMON_UNITS = ("unit", "linear")
 UNLIKE_UNITS = ("standard",)
+# Lengths of rows that were scaled to one length in float16 or a finer type differ by no more.
+SAME_LENGTH = 1e-3
 # Rows that maps are learned from in the search; they are judged on more, so that what a map makes up for its own rows
 # counts less. So many for each cluster are enough.
 LEARNING_ROWS = 4096
@@ -85,12 +87,14 @@ def preparations(X: Tall, weights: Column, engine: Engine) -> tuple[str, ...]:
     """Names of preparations that suit these rows.
 
     Columns of a common unit (pixels, spectra, embeddings) keep their variances, with rows scaled to unit length and
-    without. Where one column varies more than all others together, its unit alone would decide every distance; so
-    units are unlike, and columns are standardised.
+    without, which is the same where all have one length. Where one column varies more than all others together, its
+    unit alone would decide every distance; so units are unlike, and columns are standardised.
     """
     variances = column_variances(X, weights, engine)
-    unlike = variances.max() >= variances.sum() - variances.max()
-    return UNLIKE_UNITS if unlike else COMMON_UNITS
+    if variances.max() >= variances.sum() - variances.max():
+        return UNLIKE_UNITS
+    lengths = np.asarray(engine.to_host(engine.row_norms(X)))
+    return COMMON_UNITS[:1] if np.ptp(lengths) <= SAME_LENGTH * lengths.max() else COMMON_UNITS
 
 
 def prepared_rows(

@@ -1,0 +1,261 @@
+"""Figures that the documents quote, read from the records.
+
+    python benchmarks/figures.py            # write every quoted figure and table anew
+    python benchmarks/figures.py --check    # name those that differ from the records; exit status 1 if any does
+
+In Markdown, a quoted figure is followed by a comment that names its source: a file under benchmarks/ (or `scores`, the
+averages of results/records.jsonl.gz), the record in it, and the field:
+
+    reaches 93.5<!-- scores dataset=usps method=adaam-clustering average*100 --> %
+
+It is written with as many decimals as it had before. A whole table stands between `<!-- table: NAME ... -->` and
+`<!-- end of table -->` and is made by the function `NAME_table` of this file.
+"""
+
+import argparse
+import json
+import re
+import shlex
+import statistics
+import sys
+from functools import cache
+from pathlib import Path
+
+from adaam.bench.records import read_records
+from adaam.report.summary import method_title, paper_accuracy, summaries
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+FIGURE = re.compile(r"(?P<number>\d[\d,]*(?:\.\d+)?)<!-- (?P<source>[^:>]+?) -->")
+TABLE = re.compile(
+    r"(?P<head><!-- table: (?P<call>[^>]+?) -->\n)(?P<body>.*?)(?P<tail><!-- end of table -->)", re.DOTALL
+)
+SETS = {"umist": "UMIST", "coil20": "COIL20", "usps": "USPS", "mnist10k": "MNIST 10k", "exyaleb": "Extended Yale B"}
+
+
+class FigureError(ValueError):
+    """A comment that names no record, or several."""
+
+
+def documents():
+    """Documents whose figures come from the records."""
+    return [
+        ROOT / "README.md",
+        ROOT / "results" / "README.md",
+        HERE / "README.md",
+        HERE / "clusterer" / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    ]
+
+
+@cache
+def records_of(name):
+    """Records of a source, as dictionaries."""
+    if name == "scores":
+        found = summaries(read_records(ROOT / "results" / "records.jsonl.gz").records)
+        return [
+            {"dataset": each.setting.dataset, "method": each.setting.method, "preparation": each.setting.preparation}
+            | {field: getattr(each, field) for field in ("average", "maximum", "nmi", "ari", "rounds")}
+            for each in found
+            if each.setting.is_default
+        ]
+    path = HERE / name
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return content.get("records", [content])
+
+
+def record_of(source, **wanted):
+    """Return the one record with these values; lines of a log that repeat a case replace the earlier ones."""
+    found = [each for each in records_of(source) if all(str(each.get(k)) == v for k, v in wanted.items())]
+    if not found or (len(found) > 1 and source == "scores"):
+        raise FigureError(f"{len(found)} records of {source} have {wanted}")
+    return found[-1]
+
+
+def value_of(source):
+    """Return the number that a comment names."""
+    name, *filters, field = shlex.split(source)
+    record = record_of(name, **dict(each.split("=", 1) for each in filters))
+    path, _, factor = field.partition("*")
+    value = record
+    for step in path.split("/"):
+        if step not in value:
+            raise FigureError(f"{source}: the record has no {step!r}, but {sorted(value)}")
+        value = value[step]
+    if isinstance(value, list):  # repeated runs
+        value = statistics.median(each["seconds"] for each in value)
+    return float(value) * float(factor or 1)
+
+
+def written_like(value, example):
+    """Write a number with the decimals, and the commas between thousands, of another."""
+    decimals = len(example.partition(".")[2])
+    return f"{value:,.{decimals}f}" if "," in example else f"{value:.{decimals}f}"
+
+
+def refreshed(text):
+    """Return a document with figures and tables as the records have them."""
+
+    def table(found):
+        name, *arguments = shlex.split(found["call"])
+        return found["head"] + globals()[f"{name}_table"](*arguments) + found["tail"]
+
+    def figure(found):
+        return written_like(value_of(found["source"]), found["number"]) + f"<!-- {found['source']} -->"
+
+    return FIGURE.sub(figure, TABLE.sub(table, text))
+
+
+def markdown(head, rows):
+    """Return the lines of a table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def accuracy_table(*methods):
+    """Average accuracy on the paper's five sets; `paper:NAME` is the paper's own figure. The best of each is bold."""
+    lines = []
+    for method in methods:
+        name = method.removeprefix("paper:")
+        if method.startswith("paper:"):
+            lines.append(
+                (f"{method_title(name)} + k-means, the paper", [paper_accuracy(each, name)[0] for each in SETS])
+            )
+        else:
+            title = f"`{method_title(name)}`" if name == "adaam-clustering" else method_title(name)
+            lines.append((f"{title} + k-means" if name == "adaam" else title, [_average(each, name) for each in SETS]))
+    best = [max(values[place] for _, values in lines) for place in range(len(SETS))]
+    cells = [
+        [title, *(f"**{v:.1f}**" if v == b else f"{v:.1f}" for v, b in zip(values, best, strict=True))]
+        for title, values in lines
+    ]
+    means = [f"{statistics.mean(values):.1f}" for _, values in lines]
+    return markdown(
+        ["accuracy, %", *SETS.values(), "mean"], [[*row, mean] for row, mean in zip(cells, means, strict=True)]
+    )
+
+
+def _average(dataset, method):
+    preparation = "reference" if method == "adaam" else "raw"
+    return 100 * record_of("scores", dataset=dataset, method=method, preparation=preparation)["average"]
+
+
+CLUSTERER = "clusterer/results/clusterer.jsonl"
+
+
+def _stage(stage):
+    """Records of a stage of the clusterer's benchmark, the last of each name, in the order of their first."""
+    return list({each["name"]: each for each in records_of(CLUSTERER) if each["stage"] == stage}.values())
+
+
+def _set_title(name):
+    return SETS.get(name, f"`{name}`")
+
+
+def clusterer_accuracy_table():
+    """Accuracy of the default clusterer on every set, and what it chose."""
+    rows = [
+        [_set_title(each["name"]), f"{each['mean']:.1f}", f"{each['deviation']:.1f}", each["chosen"]]
+        for each in sorted(_stage("accuracy"), key=_by_set)
+    ]
+    return markdown(["accuracy, %", "mean", "deviation over seeds", "chosen"], rows)
+
+
+def clusterer_count_table():
+    """Estimated numbers of clusters beside the numbers of classes."""
+    rows = [
+        [_set_title(each["name"]), str(each["classes"]), str(each["found"]), f"{each['low']} to {each['high']}"]
+        for each in sorted(_stage("count"), key=_by_set)
+    ]
+    return markdown(["number of clusters", "classes", "found", "range"], rows)
+
+
+def _by_set(record):
+    known = [*SETS, "digits"]
+    return (known.index(record["name"]) if record["name"] in known else len(known), record["name"])
+
+
+def clusterer_gpu_table():
+    """Seconds on a GPU."""
+    rows = [
+        [f"MNIST, {each['name']}", f"{each['seconds']:.1f}", _percent(each.get("accuracy"))] for each in _stage("gpu")
+    ]
+    return markdown(["one H200", "seconds", "accuracy, %"], rows)
+
+
+def _percent(share):
+    return "" if share is None else f"{100 * share:.1f}"
+
+
+def clusterer_times_table():
+    """Seconds beside UMAP + k-means on two cores."""
+    rows = [
+        [f"MNIST, {each['name']}", *(f"{each[field]:.1f}" for field in ("seconds", "umap_kmeans_seconds"))]
+        + [f"{each['ratio']:.2f}"]
+        for each in _stage("times")
+    ]
+    return markdown(["2 cores, numba, medians", "AdaAMClustering, s", "UMAP + k-means, s", "ratio"], rows)
+
+
+def dask_peers_table():
+    """Clusterings of a Dask array beside others."""
+    titles = {
+        "scikit-learn": "scikit-learn `SpectralClustering`, 10 neighbours",
+        "dask-ml": "dask-ml `SpectralClustering`, 100 sampled rows",
+        "adaam, paper's method": "AdaAM + k-means, 2 workers",
+        "adaam, chosen": "`AdaAMClustering`, 2 workers",
+    }
+    methods = record_of("cluster/results/run.json")["peers"]["methods"]
+    rows = [
+        [title, f"{each['seconds']:.1f}", f"{100 * each['accuracy']:.1f}", f"{each['ari']:.2f}"]
+        for title, each in ((titles[name], each) for name, each in methods.items())
+    ]
+    return markdown(["MNIST, first 10,000 rows, two cores", "seconds", "accuracy, %", "ARI"], rows)
+
+
+def peers_table():
+    """Seconds beside other libraries; what was measured once was measured in the first run, with older code."""
+    records, sizes = records_of("peers/results/records.jsonl"), (10_000, 70_000)
+    rows = []
+    for method in dict.fromkeys(each["method"] for each in records if each["n"] in sizes):
+        cells = []
+        for n in sizes:
+            found = [each for each in records if (each["method"], each["n"]) == (method, n)]
+            cells.append(f"{found[-1]['seconds']:.2f}{' (older)' * (len(found) == 1)}" if found else "")
+        rows.append([method, *cells])
+    return markdown(["MNIST, seconds", *(f"{n:,} rows" for n in sizes)], rows)
+
+
+def memory_table():
+    """Memory of a fit beyond its rows."""
+    rows = [
+        [f"{each['n']:,}", f"{each['x_mb']} MB", f"{each['extra_mb']} MB"]
+        for each in records_of("results/memory-float64.json")
+    ]
+    return markdown(["rows", "X", "extra"], rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    stale = []
+    for path in documents():
+        text = path.read_text(encoding="utf-8")
+        try:
+            fresh = refreshed(text)
+        except FigureError as error:
+            sys.exit(f"{path.relative_to(ROOT)}: {error}")
+        if fresh != text:
+            stale.append(path)
+            if not check:
+                path.write_text(fresh, encoding="utf-8")
+    for path in stale:
+        print(("differs from the records: " if check else "written: ") + str(path.relative_to(ROOT)))
+    sys.exit(bool(check and stale))
+
+
+if __name__ == "__main__":
+    main()
