@@ -119,7 +119,7 @@ def plan(
     pairs : {"auto", "all"} or RowBlocks, default="auto"
         As in `AdaAM`.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        As in `AdaAM`. With "auto", whether a cluster looks at all pairs depends on how many threads its workers have.
+        As in `AdaAM`. With pairs="auto", whether a cluster uses all pairs depends on the threads of its workers.
     itemsize : int, default=8
         Bytes of a number: 8 for float64, 4 for float32.
     stored : bool, default=False
