@@ -228,6 +228,14 @@ def first_links(pruning: Pruning, graph: GraphOf, kernel: HeatKernel, sample: Sa
     return pruning.links(sample, affinity, laplacian, heat.degrees())
 
 
+def projected_factor(
+    laplacian: FloatMatrix, bound: FloatMatrix, gram: FloatMatrix, n_columns: int, n: int, engine: Engine
+) -> FloatMatrix:
+    """Map of prepared rows onto the left singular vectors of their projection, P of the final affinity."""
+    projection = whitened_eigenpairs(laplacian, bound, n_columns, eigh=engine.eigh).vectors
+    return projection @ left_vector_map(projection.T @ gram @ projection, n_columns, n)
+
+
 def final_links(pruning: Pruning, sample: Sample) -> Links:
     """Links of the final affinity."""
     affinity = pruned_affinity(sample, *pruning.of(sample))
@@ -342,9 +350,8 @@ def adapt(
     def job(index: int) -> Job:
         blocks, known, first = groups[index]
         laplacian = first.laplacian + final[index].laplacian if final else first.laplacian
-        projection = whitened_eigenpairs(laplacian, bounds[index], n_columns, eigh=engine.eigh).vectors
-        turn = left_vector_map(projection.T @ known.gram @ projection, n_columns, n)
-        return Job(blocks, partial(final_links, pruning(1, known, projection @ turn)))
+        onto = projected_factor(laplacian, bounds[index], known.gram, n_columns, n, engine)
+        return Job(blocks, partial(final_links, pruning(1, known, onto)))
 
     bounds = list(engine.each(bound, range(len(groups))))
     for _ in range(n_iter):
