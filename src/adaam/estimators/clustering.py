@@ -488,8 +488,8 @@ def warn_of_starts(starts: tuple[float, ...]) -> None:
     """Tell where the answer depends on the seed."""
     if len(starts) >= FEW_STARTS and np.mean(starts) < SAME_CLUSTERS:
         warn_caller(
-            f"Starts disagree: the other {len(starts)} have an adjusted Rand index of {np.mean(starts):.2f} with the "
-            "partition that was kept, so the clusters depend on random_state. The rows may hold another number of "
+            f"Starts disagree: {len(starts)} of them have an adjusted Rand index of {np.mean(starts):.2f} with the "
+            "clusters, so these may depend on random_state. The rows may hold another number of "
             'clusters: try n_clusters="auto", or look at cluster_layers_ and selection_.',
             ConvergenceWarning,
         )

@@ -20,6 +20,7 @@ PART_RATIO = 1.5
 # Of the ways to merge two clusters and split a third, so many are tried in a round, the most promising first.
 N_TRIES = 10
 MOST_ROUNDS = 3
+SWAPPED_PARTS, SWAPPED_PARTS_PER_CLUSTER = 512, 8
 # A swap must gain more than so many standard errors; clusters that are equally good stay as the dendrogram has them.
 N_ERRORS = 2.0
 
@@ -85,36 +86,42 @@ def _majority(parts: IntVector, clusters: IntVector, degrees: FloatVector, n_clu
 
 def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int, draws: Draws) -> IntVector:
     """Merge two clusters and split a third as long as modularity rises; clusters are those of leaves."""
-    links, m = merging.between, merging.tree.n_leaves
+    # Parts of clusters are moved as the dendrogram has them, of many leaves not the smallest.
+    coarse = merging.tree.cut(max(SWAPPED_PARTS, SWAPPED_PARTS_PER_CLUSTER * n_clusters))
+    pairs, part = np.unique(clusters * (int(coarse.max()) + 1) + coarse, return_inverse=True)
+    m = len(pairs)
+    links, found = merging.between.contracted(part, m), np.empty(m, dtype=np.intp)
+    found[part] = clusters
 
     def places() -> Any:
-        return cluster_means(view, np.asarray(view.links.to_host(merging.communities)), m)
+        of_rows = part[np.asarray(view.links.to_host(merging.communities))]
+        return cluster_means(view, of_rows, m)
 
     def by_rows(clusters: IntVector) -> FloatVector:
-        return row_modularity(view.links, view.links.asarray(clusters)[merging.communities])
+        return row_modularity(view.links, view.links.asarray(clusters[part])[merging.communities])
 
-    highest = by_rows(clusters)
+    highest = by_rows(found)
     for _ in range(MOST_ROUNDS):
-        merges = dendrogram(links, places, within=clusters).merges[: m - n_clusters]
-        second = _second_halves(merges, clusters)
+        merges = dendrogram(links, places, within=found).merges[: m - n_clusters]
+        second = _second_halves(merges, found)
         changed: set[int] = set()
-        for way in _promising(links, clusters, second, n_clusters):
+        for way in _promising(links, found, second, n_clusters):
             if changed.intersection(way):
                 continue
             split, kept, emptied = way
-            tried = clusters.copy()
-            tried[clusters == emptied] = kept
-            tried[(clusters == split) & second] = emptied
+            tried = found.copy()
+            tried[found == emptied] = kept
+            tried[(found == split) & second] = emptied
             tried = refined(links, tried, n_clusters, draws)
             if modularity(links, tried) <= highest.sum():
                 continue
-            found = by_rows(tried)
-            if modularity_gain(found, highest).exceeds(N_ERRORS):
-                clusters, highest = tried, found
+            rows = by_rows(tried)
+            if modularity_gain(rows, highest).exceeds(N_ERRORS):
+                found, highest = tried, rows
                 changed.update(way)
         if not changed:
             break
-    return clusters
+    return found[part]
 
 
 def _second_halves(merges: IntMatrix, clusters: IntVector) -> npt.NDArray[np.bool_]:

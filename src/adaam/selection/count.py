@@ -87,9 +87,8 @@ def count_clusters(prepared: Sequence[Prepared]) -> ClusterCount:
     found in turn: a metric for the number that modularity makes, that number in the metric, until it repeats, as long
     as the learned metric is clearly better. The number that its own metric finds again most nearly is taken.
     """
-    plain = [(p, _counted(p.view())) for p in prepared]
-    source, best = max(plain, key=lambda found: float(found[1].merging.tree.modularities.max()))
-    steps = [f"Rows as they are ({source.name}): {best.number} clusters, of which modularity makes {best.n_fine}."]
+    best, names = _pooled([(p.name, p.view()) for p in prepared])
+    steps = [f"Rows as they are ({names}): {best.number} clusters, of which modularity makes {best.n_fine}."]
     wanted, seen, strays = best.n_fine, {best.n_fine}, [(np.inf, best)]
     for _ in range(MAX_ROUNDS):
         if wanted < 2:
@@ -123,6 +122,18 @@ def count_clusters(prepared: Sequence[Prepared]) -> ClusterCount:
         ratios,
         tuple(steps),
     )
+
+
+def _pooled(views: Sequence[tuple[str, View]]) -> tuple[_Counted, str]:
+    """Count in the view of highest modularity; numbers of views that are as good, by two standard errors, count too."""
+    found = [(name, _counted(view), view) for name, view in views]
+    rows = [_row_modularity(view, max(2, counted.n_fine)) for _, counted, view in found]
+    top = max(range(len(found)), key=lambda i: float(rows[i].sum()))
+    equal = [i for i in range(len(found)) if not modularity_gain(rows[top], rows[i]).exceeds(N_ERRORS)]
+    numbers = np.concatenate([found[i][1].numbers for i in equal])
+    estimates = numbers[:: len(SETTINGS)]
+    best = replace(found[top][1], number=int(np.median(estimates)), numbers=tuple(numbers.tolist()))
+    return best, ", ".join(found[i][0] for i in equal)
 
 
 def _learned_count(prepared: Sequence[Prepared], n_clusters: int) -> tuple[str, _Counted] | None:

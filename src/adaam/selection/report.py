@@ -36,7 +36,7 @@ class Selection:
     count : ClusterCount or None
         How the number of clusters was found, where it was asked for.
     starts : tuple of float
-        Adjusted Rand index between the partition that was kept and that of every other start.
+        Adjusted Rand index of other starts with the clusters; of all starts where the clusters are their consensus.
     """
 
     trials: tuple[Trial, ...]
@@ -75,5 +75,5 @@ class Selection:
             line(row, ">" if t.chosen else " ") for row, t in zip(rows, self.trials, strict=True)
         ]
         counted = [str(self.count)] if self.count is not None else []
-        repeated = [f"{len(self.starts) + 1} starts agree by {np.mean(self.starts):.2f}."] if self.starts else []
+        repeated = [f"{len(self.starts)} starts agree with it by {np.mean(self.starts):.2f}."] if self.starts else []
         return "\n".join([*counted, *table, *self.steps, *repeated])
