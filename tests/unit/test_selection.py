@@ -265,7 +265,7 @@ def test_another_seed_may_find_other_starts_but_not_another_metric():
     assert [t.modularity for t in first.selection_.trials] == [t.modularity for t in second.selection_.trials]
     assert first.selection_.best == second.selection_.best
     assert adjusted_rand_index(first.labels_, second.labels_) > 0.9
-    assert len(first.selection_.starts) == 9
+    assert len(first.selection_.starts) in (2, 10)  # three that agree, or all ten and their consensus
 
 
 def test_starts_that_disagree_are_told():

@@ -125,11 +125,24 @@ def count_clusters(prepared: Sequence[Prepared]) -> ClusterCount:
 
 
 def _pooled(views: Sequence[tuple[str, View]]) -> tuple[_Counted, str]:
-    """Count in the view of highest modularity; numbers of views that are as good, by two standard errors, count too."""
+    """Count in the view of highest modularity.
+
+    A view that is as good, by two standard errors, and has that number in its range, but estimates another one, counts
+    too.
+    """
     found = [(name, _counted(view), view) for name, view in views]
     rows = [_row_modularity(view, max(2, counted.n_fine)) for _, counted, view in found]
     top = max(range(len(found)), key=lambda i: float(rows[i].sum()))
-    equal = [i for i in range(len(found)) if not modularity_gain(rows[top], rows[i]).exceeds(N_ERRORS)]
+    first = found[top][1].number
+    equal = [
+        i
+        for i, (_, counted, _) in enumerate(found)
+        if i == top
+        or (
+            (counted.number != first and min(counted.numbers) <= first <= max(counted.numbers))
+            and not modularity_gain(rows[top], rows[i]).exceeds(N_ERRORS)
+        )
+    ]
     numbers = np.concatenate([found[i][1].numbers for i in equal])
     estimates = numbers[:: len(SETTINGS)]
     best = replace(found[top][1], number=int(np.median(estimates)), numbers=tuple(numbers.tolist()))
