@@ -1,8 +1,10 @@
 """Awkward tables as people have them, made from a seed, each with what a person would expect of it."""
 
+import gzip
 import io
 import json
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ class Awkward:
     fails: bool = False
     header: str | None = None  # first line of the output
     stdin: bool = field(default=False)
+    chooses: bool = False  # the metric, rather than take one
 
 
 def numbers(seed=0, columns=4, scale=1.0):
@@ -350,4 +353,131 @@ def tables() -> list[Awkward]:
     add("header_only.csv", b"a,b,c\n", fails=True, told=("no rows below",))
     add("picture.csv", b"\x89PNG\r\n\x00\x00", fails=True, told=("is not text",))
     add("unclosed.csv", plain() + b'"1,2,3,4\n', fails=True, told=("line 62",))
+    a += more_tables(X, cells)
+    return a
+
+
+def more_tables(X: Any, cells: list[list[str]]) -> list[Awkward]:
+    """What files that were exported, joined, packed or measured look like."""
+    a = []
+
+    def add(name: str, content: bytes, *options: str, **more: Any) -> None:
+        a.append(Awkward(name, content, options, **more))
+
+    add(
+        "joined.csv",
+        text([*cells[:30], list("abcd"), *cells[30:]], list("abcd")),
+        told=("rows that repeat the header are left out: 1, the first in line 32", "a: used (number)"),
+    )
+    named = [[f"r{i}", *row] for i, row in enumerate(cells)]
+    sums = [f"{value:.2f}" for value in X.sum(axis=0)]
+    add(
+        "sums.csv",
+        text([*named, ["Total", *sums]], ["name", *"abcd"]),
+        told=("the last row (line 62) says 'Total' and sums up the others: left out",),
+        header="name,cluster",
+    )
+    add("sums_blank.csv", text([*cells, ["", "", "Sum", sums[3]]], list("abcd")), told=("says 'Sum'",))
+    means = ["Mean", *map(float, X.mean(axis=0))]
+    sheet = [["name", *"abcd"], *([f"r{i}", *map(float, row)] for i, row in enumerate(X)), means]
+    add("means.xlsx", excel(sheet), told=("says 'Mean'",), header="name,cluster")
+    dates = [
+        (f"2024-01-{i % 28 + 1:02d}", f"{i % 28 + 1:02d}.02.2024", f"{i % 12 + 1}/{i % 28 + 1}/2024")[i % 3]
+        for i in range(N)
+    ]
+    mixed_dates = text(beside(dates, *zip(*cells, strict=True)), ["when", *"abcd"])
+    add("mixed_dates.csv", mixed_dates, told=("when: left out (dates",))
+    add(
+        "used_dates.csv",
+        mixed_dates,
+        "--date",
+        "when",
+        fails=True,
+        told=("column 'when' should be dates, but row 2 holds '02.02.2024'", "Write all dates in one form"),
+    )
+    paid = [[f'"${v[0] * 1000:,.2f}"', f"€{v[1]:.2f}", f"{v[2]:.2f} EUR", f"(£{v[3]:.2f})"] for v in X]
+    add("currencies.csv", text(paid, list("abcd")), told=("comma between thousands", "d: used (number)"))
+    powers = [[f"{value:.3e}".replace(".", ",") for value in row] for row in X * 1e5]
+    add("powers.csv", text(powers, list("abcd"), ";"), told=("a: used (number, decimal comma)",))
+    weighed = [[f"{row[0]} kg", f"{row[1]}cm", *row[2:]] for row in cells]
+    add("units.csv", text(weighed, list("abcd")), told=("a: used (number, in kg)", "b: used (number, in cm)"))
+    two_units = [[f"{row[0]} {'kg' if i % 2 else 'g'}", *row[1:]] for i, row in enumerate(cells)]
+    add(
+        "two_units.csv",
+        text(two_units, list("abcd")),
+        fails=True,
+        told=("column 'a' holds numbers in g and kg, as in row 1 (line 2): '37.30 g'", "--drop a"),
+    )
+    add(
+        "units_row.csv",
+        text([["m", "kg", "s", "V"], *cells], list("abcd")),
+        fails=True,
+        told=("column 'a' is numeric, but row 1 (line 2) holds 'm'", "--skip N"),
+    )
+    limits = [[("<" if i % 9 == 0 else "") + row[0], *row[1:]] for i, row in enumerate(cells)]
+    add("limits.csv", text(limits, list("abcd")), fails=True, told=("column 'a' is numeric, but row 1", "--na '<"))
+    add("packed.csv.gz", gzip.compress(plain()), told=("60 rows, 4 columns", "a: used (number)"))
+    add("packed.zip", gzip.compress(plain()), fails=True, told=("Unpack it first; .csv.gz is read",))
+    add("rows.feather", b"ARROW1", fails=True, told=(".feather files are not read. Save the table as .parquet",))
+    add("damaged.csv.gz", gzip.compress(plain())[:-20], fails=True, told=("cannot be read",))
+    add(
+        "readme_first.xlsx",
+        excel([["See the other sheet"]], ("Readme", "Data")),
+        fails=True,
+        told=("sheet 'Readme' holds column names, but no rows", "--sheet NAME: Data"),
+    )
+    merged = [["2023", None, "2024", None], ["h1", "h2", "h1", "h2"], *X.tolist()]
+    add("merged.xlsx", excel(merged), fails=True, told=("row 1 (line 2) holds 'h1'", "--skip N"))
+    add("below_merged.xlsx", excel(merged), "--skip", "1", told=("the second is called 'h1_2' here",))
+    worked_out = [["a", "b", "sum"], *([*map(float, row[:2]), f"=A{i}+B{i}"] for i, row in enumerate(X, start=2))]
+    add(
+        "formulas.xlsx",
+        excel(worked_out),
+        told=("column 'sum' holds formulas without stored values; open the file", "sum: left out (no values"),
+    )
+    nested = [
+        {"user": {"id": i, "city": ("Rome", "Oslo")[i % 2]}, "m": dict(zip("ab", map(float, row[:2]), strict=True))}
+        for i, row in enumerate(X)
+    ]
+    lines = "\n".join(map(json.dumps, nested)).encode()
+    add(
+        "nested.jsonl",
+        lines,
+        told=("user.city: encoded (2 categories", "m.a: used (number)"),
+        finds_groups=False,
+        header="user.id,cluster",
+    )
+    add(
+        "list.json",
+        json.dumps(nested).encode(),
+        "--columns",
+        "m.a,m.b",
+        told=("m.b: used (number)",),
+        header="user.id,cluster",
+    )
+    add("vectors.parquet", parquet({"emb": X.tolist()}), told=("60 rows, 4 columns", "emb[0]: used (number)"))
+    spans = [timedelta(hours=float(value)) for value in X[:, 0]]
+    kinds = {"a": X[:, 1], "took": spans, "when": [datetime(2024, 1, 1) + timedelta(days=i) for i in range(N)]}
+    add("spans.parquet", parquet(kinds), told=("took: used (number)", "when: left out (dates"))
+    add(
+        "wide.csv",
+        text(rounded(numbers(columns=45)), [f"g{j}" for j in range(45)]),
+        told=("45 columns of kind",),
+        chooses=True,
+    )
+    yes = [["yes" if GROUP[i] else "no", "Y" if GROUP[i] == 1 else "N", *row[:2]] for i, row in enumerate(cells)]
+    add("yes_no.csv", text(yes, list("abcd")), told=("a: encoded (boolean, yes as 1", "b: encoded (boolean, Y as 1"))
+    said = ("the cat sat on the mat", "stocks fell in trading", "a goal in the last minute")
+    add(
+        "all_text.csv",
+        text([[f"{said[group]} {i}", f"{said[group]} {i + 7} again"] for i, group in enumerate(GROUP)], ["t", "u"]),
+        fails=True,
+        told=("no column is left to use", "--text t uses its words"),
+    )
+    add("one_row.csv", b"a,b,c\n1,2,3\n", fails=True, told=("one_row.csv: holds 1 row; clustering needs",))
+    add("alike.csv", text([["1.5", "2.5"]] * N, list("ab")), fails=True, told=("no column is left", "always 1.5"))
+    add("empty.csv", b"", fails=True, told=("empty.csv: is empty",))
+    add("login.csv", b"<!DOCTYPE html><html>sign in</html>", fails=True, told=("is a web page or XML, not a table",))
+    infinite = [["inf" if i == 5 else row[0], *row[1:]] for i, row in enumerate(cells)]
+    add("infinite.csv", text(infinite, list("abcd")), fails=True, told=("row 6 (line 7) holds 'inf'", "--na inf"))
     return a

@@ -86,6 +86,48 @@ def synthetic_report(n_rows=300, n_clusters=4, *, n_shown=None, evil=False, seed
     return ReportData(**(values | parts))
 
 
+TOPICS = (
+    "card payment declined terminal chip",
+    "transfer pending recipient delay bank",
+    "refund merchant return cancelled order",
+    "exchange rate currency conversion markup",
+    "passcode forgotten reset locked app",
+    "fee monthly charge statement unexpected",
+    "delivery parcel lost courier tracking",
+    "identity passport verification photo rejected",
+    "salary deposit missing employer payday",
+    "cash withdrawal machine swallowed limit",
+    "loan interest instalment mortgage offer",
+    "insurance travel claim luggage cover",
+    "pension savings account transfer",
+)
+
+
+def requests(n_rows=390, seed=0):
+    """Short texts about thirteen topics, and the topic of each."""
+    rng = np.random.default_rng(seed)
+    topic = np.arange(n_rows) % len(TOPICS)
+    openings = ("Why is", "I have a question about", "Please help with", "There is a problem with", "Who can explain")
+    said = []
+    for row, place in enumerate(topic):
+        words = rng.permutation(TOPICS[place].split())[: rng.integers(3, 6)]
+        stray = rng.choice(TOPICS[rng.integers(len(TOPICS))].split())
+        said.append(
+            f"{openings[row % len(openings)]} my {' '.join(words)} {stray if row % 3 == 0 else ''}".strip() + "?"
+        )
+    return said, topic
+
+
+def sentence_vectors(texts, n_columns=24):
+    """Vectors of texts, as a sentence encoder gives them: rows of unit length, near where words are shared."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.preprocessing import normalize
+
+    weights = TfidfVectorizer(sublinear_tf=True).fit_transform(texts)
+    return normalize(TruncatedSVD(n_columns, random_state=0).fit_transform(weights))
+
+
 def texts_and_cards(report, subjects):
     """Texts about one subject a cluster, and cards that name its words."""
     texts = [f"A question about {subjects[label]}, number {row}" for row, label in enumerate(report.labels)]

@@ -2,6 +2,8 @@
 
 import csv
 import io
+import json
+import re
 import subprocess
 import sys
 
@@ -326,3 +328,43 @@ def test_a_model_without_layers_says_so(folder, capsys):
     assert capsys.readouterr().out.startswith("row,cluster\n")
     assert adaam("predict", "m.adaam", "rows.npy", "--layers") == 1
     assert "a model of PCAN has no layers" in capsys.readouterr().err
+
+
+def page_data(path):
+    return json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(), re.DOTALL)[1])
+
+
+def test_the_page_of_a_table_is_in_its_own_units_with_its_known_classes(folder, capsys):
+    pytest.importorskip("plotly")
+    kinds = np.array(["ant", "bee", "cow"])[Y]
+    lines = [
+        f"K{i},{row[0]:.2f} kg,{row[1]:.2f},{'yes' if row[2] > 0 else 'no'},{kind}"
+        for i, (row, kind) in enumerate(zip(X, kinds, strict=True))
+    ]
+    (folder / "t.csv").write_text("\n".join(["key,weight,b,flag,species", *lines]))
+    assert adaam("cluster", "t.csv", *ONE, "--truth", "species", "--report", "t.html", "-o", "o.csv") == 0
+    assert "warning" not in capsys.readouterr().err
+    told = page_data(folder / "t.html")
+    assert told["title"] == "t.csv"
+    assert told["ids"][:2] == ["K0", "K1"]
+    columns = {column["name"]: column["values"] for column in told["columns"]}
+    assert list(columns) == ["species", "weight", "b", "flag"]
+    assert columns["weight"][:3] == [round(value, 2) for value in X[:3, 0]]
+    assert columns["species"] == kinds.tolist()
+    assert set(columns["flag"]) == {"yes", "no"}
+
+
+def test_texts_beside_vectors_are_told_on_the_page(folder):
+    pytest.importorskip("plotly")
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    words = ("late parcel in delivery", "refund of charged money", "broken phone with battery")
+    texts = [f"{words[label]} {i}" for i, label in enumerate(Y)]
+    pq.write_table(pa.table({"text": texts, "vector": X.tolist()}), "v.parquet")
+    assert adaam("cluster", "v.parquet", *ONE, "--report", "v.html", "-o", "o.csv") == 0
+    told = page_data(folder / "v.html")
+    assert told["texts"] == texts
+    assert told["columns"] == []
+    firsts = {"late", "parcel", "delivery", "refund", "charged", "money", "broken", "phone", "battery"}
+    assert all(set(summary.split(", ")) <= firsts for summary in told["summaries"])
+    assert len(told["summaries"]) == 3

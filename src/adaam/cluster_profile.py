@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,7 @@ from scipy.stats import rankdata
 from adaam._typing import FloatMatrix, FloatVector, IntVector
 
 BLOCK_BYTES = 1 << 26  # of centred rows at a time
-# Cohen's words for effect sizes; what is smaller than the first is not worth a name.
-MEDIUM_EFFECT = 0.5
+N_PRINTED = 5  # features of a cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class FeatureEffect:
     feature: int = 0  # which feature
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ClusterProfiles:
     """What sets each cluster apart from all other rows, feature by feature.
 
@@ -67,8 +67,26 @@ class ClusterProfiles:
     def __str__(self) -> str:
         return "\n".join(line for cluster in range(len(self.sizes)) for line in self._lines(cluster))
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f"<th>{head}</th>" for head in ("cluster", "rows", "feature", "d", "mean", "elsewhere"))
+        lines = []
+        for cluster, size in enumerate(self.sizes):
+            top = self.top(cluster, N_PRINTED)
+            for place, each in enumerate(top):
+                own = (
+                    f'<td rowspan="{len(top)}">{cluster}</td><td rowspan="{len(top)}">{size:,g}</td>'
+                    if not place
+                    else ""
+                )
+                numbers = f"<td>{each.effect:+.2f}</td><td>{each.mean:.4g}</td><td>{each.rest_mean:.4g}</td>"
+                lines.append(f'<tr>{own}<td style="text-align:left">{escape(each.name)}</td>{numbers}</tr>')
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
     def _lines(self, cluster: int) -> list[str]:
-        top = self.top(cluster, 5)
+        top = self.top(cluster, N_PRINTED)
         width = max((len(each.name) for each in top), default=0)
         size = self.sizes[cluster]
         return [
@@ -140,6 +158,19 @@ def cluster_profiles(
     )
 
 
+def incomplete_profiles(X: FloatMatrix, labels: Any, n_clusters: int, names: Sequence[str]) -> ClusterProfiles:
+    """Compare each cluster with all other rows, feature by feature, over the rows that have a value (not NaN)."""
+    labels = np.asarray(labels)
+    present = ~np.isnan(X)
+    found = [cluster_profiles(X[has, j][:, None], labels[has], n_clusters) for j, has in enumerate(present.T)]
+    means, rest_means, effects = (
+        np.hstack([np.empty((n_clusters, 0)), *(getattr(each, name) for each in found)])
+        for name in ("means", "rest_means", "effects")
+    )
+    sizes = np.bincount(labels[labels >= 0], minlength=n_clusters)
+    return ClusterProfiles(tuple(map(str, names)), sizes, means, rest_means, effects)
+
+
 def superiority(values: FloatVector, members: Any) -> float:
     """Chance that a row of a cluster has a larger value than a row outside, ties counted half: the area under ROC."""
     members = np.asarray(members, dtype=bool)
@@ -148,12 +179,6 @@ def superiority(values: FloatVector, members: Any) -> float:
         return 0.5
     ranks = rankdata(values)[members].sum()
     return float((ranks - inside * (inside + 1) / 2) / (inside * outside))
-
-
-def in_words(effects: Sequence[FeatureEffect], n: int = 2) -> str:
-    """Describe a cluster by its largest effects, as in "high flavanoids, low hue"; empty where none is medium."""
-    told = [each for each in effects if abs(each.effect) >= MEDIUM_EFFECT][:n]
-    return ", ".join(f"{'high' if each.effect > 0 else 'low'} {each.name}" for each in told)
 
 
 def _ratio(difference: FloatMatrix, pooled: FloatMatrix, rounding: FloatVector) -> FloatMatrix:

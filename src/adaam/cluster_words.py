@@ -23,6 +23,13 @@ class WordEffect:
     share: float  # of the cluster's rows that have it
     rest_share: float  # of all other rows
 
+    @property
+    def effect(self) -> float:
+        """Cohen's d of having it, cluster and rest weighed alike."""
+        variance = (self.share * (1 - self.share) + self.rest_share * (1 - self.rest_share)) / 2
+        difference = self.share - self.rest_share
+        return difference / variance**0.5 if variance > 0 else difference * float("inf") if difference else 0.0
+
 
 def class_tfidf(counts: Any) -> FloatMatrix:
     """Class-based TF-IDF of word counts, one row a cluster.

@@ -30,7 +30,7 @@ class Mahalanobis:
         return self.components.T @ self.components
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FeatureContributions:
     """What each input feature contributes to a metric or to one distance.
 
@@ -51,6 +51,9 @@ class FeatureContributions:
         rows = [f"  {share:7.2%}  {name}" for name, share in self.top()]
         more = len(self.names) - len(rows)
         return "\n".join(["share of squared distance, by feature", *rows] + ([f"  ... {more} more"] if more else []))
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def contributions(names: tuple[str, ...], components: FloatMatrix, covariance: FloatMatrix) -> FeatureContributions:

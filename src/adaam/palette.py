@@ -22,12 +22,23 @@ N_COLORS = len(COLORS["light"])
 OUTLIER: dict[Theme, str] = {"light": "#8a8680", "dark": "#85827c"}
 
 
-def cluster_color(cluster: int, theme: Theme = "light") -> str:
+# Parts of a cluster, in finer layers: its colour, lighter and darker by turns. Towards white is positive.
+SHADES = (0.0, 0.42, -0.38, 0.66, -0.6)
+
+
+def cluster_color(cluster: int, theme: Theme = "light", shade: int = 0) -> str:
     """Return the colour of a cluster as #rrggbb; grey for label -1.
 
-    The first 20 clusters have colours of their own; from then on colours repeat, and numbers tell clusters apart.
+    The first 20 clusters have colours of their own; from then on colours repeat, and numbers tell clusters apart. Parts
+    of a cluster have shades of its colour: 0 is the colour itself, 1, 2, ... are lighter and darker by turns.
     """
-    return OUTLIER[theme] if cluster < 0 else COLORS[theme][cluster % N_COLORS]
+    color = OUTLIER[theme] if cluster < 0 else COLORS[theme][cluster % N_COLORS]
+    step = SHADES[shade % len(SHADES)]
+    if step == 0:
+        return color
+    end = 255 if step > 0 else 0
+    channels = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(channel + abs(step) * (end - channel)):02x}" for channel in channels)
 
 
 def cluster_colors(clusters: Iterable[int], theme: Theme = "light") -> list[str]:

@@ -183,6 +183,8 @@ def principal_map(
     # Spread below the rounding of the mean is no spread: equal rows must not pass for data.
     largest = float(np.abs(mean).max(initial=0.0))
     noise = float(mean_rounding(largest, eps, centred_first)) * size * d
+    if not centred_first:
+        noise *= np.sqrt(max(size, 1.0))  # sums of squares were rounded once a row
     n_kept = int(np.count_nonzero(pairs.values > noise))
     if n_kept == 0:
         raise ValueError(

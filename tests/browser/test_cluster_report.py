@@ -3,35 +3,46 @@
 import csv
 import io
 import time
-from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, load_wine
+from sklearn.datasets import load_digits
 
-from adaam import AdaAMClustering
+from adaam import AdaAMClustering, TableEncoder
 from adaam.cluster_report import ClusterReport
 from adaam.palette import cluster_color
+from adaam.tables import read_frame
 from chromium import assert_quiet, click, needs_browser, open_page, resize, shown, started, until
-from cluster_reports import EVIL, synthetic_report, texts_and_cards
+from cluster_reports import EVIL, requests, sentence_vectors, synthetic_report
 
 pytest.importorskip("plotly", reason="the page needs plotly")
 pytestmark = needs_browser
 
 N_MANY = 100_000
-SUBJECTS = ["cards", "transfers", "refunds", "exchange rates", "passcodes", "fees"]
 LIGHT, DARK = "rgb(250, 249, 247)", "rgb(18, 20, 25)"
+CUSTOMERS = Path(__file__).parents[2] / "examples" / "tables" / "customers.csv"
+KINDS = ("digits", "customers", "texts", "many")  # images, a table of columns of every kind, sentences, 100,000 rows
 
 
 def digits_report():
-    X = load_digits().data[:400]
-    return AdaAMClustering(10).fit(X).report(X, images=(8, 8), title="digits").data
+    digits = load_digits()
+    X, known = digits.data[:400], [str(each) for each in digits.target[:400]]
+    return AdaAMClustering(10).fit(X).report(X, images=(8, 8), columns={"digit": known}, title="digits").data
 
 
-def wine_report():
-    wine = load_wine(as_frame=True)
-    model = AdaAMClustering("auto", contamination=0.02).fit(wine.data)
-    return model.report(wine.data, title="wine", columns={"cultivar": wine.target_names[wine.target]}).data
+def customers_report():
+    frame = read_frame(CUSTOMERS)
+    encoder = TableEncoder().fit(frame)
+    table = encoder.own_units(frame)
+    X = encoder.transform(frame)
+    return AdaAMClustering("auto").fit(X).report(X, ids=table.pop("customer_id"), table=table, title="customers").data
+
+
+def texts_report():
+    texts, _ = requests(390)
+    X = sentence_vectors(texts)
+    return AdaAMClustering(13).fit(X).report(X, texts=texts, title="requests").data
 
 
 def rows_of(report, label):
@@ -39,13 +50,12 @@ def rows_of(report, label):
 
 
 def reports():
-    texts = synthetic_report(240, 6)
     return {
         "digits": digits_report(),
-        "wine": wine_report(),
+        "customers": customers_report(),
+        "texts": texts_report(),
         "table": synthetic_report(300, 4),
-        "texts": replace(texts, **texts_and_cards(texts, SUBJECTS)),
-        "many": synthetic_report(N_MANY, 12, n_shown=6000, ids=None),
+        "many": synthetic_report(N_MANY, 14, n_shown=6000, ids=None),
         "evil": synthetic_report(100, 3, evil=True),
     }
 
@@ -133,13 +143,20 @@ def drag(page, corners):
 
 
 def lasso(page, report, label):
-    """Draw a line around all rows of a cluster of a synthetic report."""
+    """Draw a line around all rows of a cluster; return the places that are inside for sure, and those that may be."""
     points = report.neighbor_map / np.abs(report.neighbor_map).max()
     own = points[report.labels[report.shown] == label]
     (left, low), (right, high) = own.min(axis=0) - 0.02, own.max(axis=0) + 0.02
-    corners = [(left, low), (right, low), (right, high), (left, high), (left, low)]
-    drag(page, [at(page, *corner) for corner in corners])
+    corners = [at(page, *corner) for corner in [(left, low), (right, low), (right, high), (left, high), (left, low)]]
+    drag(page, corners)
     until(page, "return document.getElementById('selection').children.length > 0")
+    pixel = 2 * (right - left) / max(1.0, abs(corners[1][0] - corners[0][0]))
+
+    def inside(room):
+        within = (points >= (left - room, low - room)) & (points <= (right + room, high + room))
+        return set(np.flatnonzero(within.all(axis=1)).tolist())
+
+    return inside(-pixel), inside(pixel)
 
 
 def count(page):
@@ -158,7 +175,7 @@ CUT_OFF = """
 
 
 @pytest.mark.parametrize("width", [1400, 390])
-@pytest.mark.parametrize("name", ["digits", "wine", "texts", "many"])
+@pytest.mark.parametrize("name", KINDS)
 def test_the_page_fits_the_screen_in_the_theme_of_the_system(opened, pages, name, width):
     report = pages[name]
     page = opened(name, width=width)
@@ -173,6 +190,105 @@ def test_the_page_fits_the_screen_in_the_theme_of_the_system(opened, pages, name
         assert page.execute_script(CUT_OFF) == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+@pytest.mark.parametrize("name", KINDS)
+def test_each_kind_of_page_is_clicked_searched_selected_and_downloaded(opened, downloaded, pages, name, width, scheme):
+    report = pages[name]
+    page = opened(name, width=width, scheme=scheme)
+    rows = report.shown.tolist()
+    # A card's typical row is shown beside the map, with its text, picture or values.
+    example = report.cards[1].exemplars[0]
+    click(page, f"#cluster-1 .exemplars [data-row='{example}']")
+    told = page.find_element("id", "inspector").text
+    assert report.row_name(example) in told
+    assert "cluster" in told
+    place = rows.index(example)
+    if report.texts is not None:
+        assert report.texts[place] in told
+    if report.images is not None:
+        found, pixels = shown(page, "#inspector canvas")
+        assert found == place
+        np.testing.assert_array_equal(pixels[:, :, 0], report.images[place])
+    # Its name, searched for, is found in the table.
+    wanted = report.texts[place] if report.texts is not None else report.row_name(example)
+    page.find_element("id", "search").send_keys(wanted)
+    names = "return [...document.querySelectorAll('#rows-table tbody th')].map((each) => each.textContent)"
+    assert report.row_name(example) in page.execute_script(names)
+    page.find_element("id", "search").clear()
+    # A line drawn around a cluster selects its rows, and they are downloaded.
+    surely, perhaps = lasso(page, report, 1)
+    click(page, "#download-selected")
+    file_name, lines = downloaded()
+    assert file_name == f"{report.title.replace(' ', '-')}-selected.csv"
+    ids = {report.ids[row] if report.ids is not None else str(row): at for at, row in enumerate(rows)}
+    chosen = {ids[line[0]] for line in lines[1:]}
+    assert surely <= chosen <= perhaps
+    assert page.find_element("css selector", "#selection h3").text == f"{len(chosen):,} rows selected"
+    assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    assert (
+        page.execute_script("return getComputedStyle(document.body).backgroundColor")
+        == {"light": LIGHT, "dark": DARK}[scheme]
+    )
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_names_on_the_map_cover_neither_one_another_nor_leave_it(opened, name):
+    page = opened(name)
+    script = """
+        const stage = document.getElementById("stage").getBoundingClientRect();
+        const names = [...document.querySelectorAll("#map-plot .annotation-text")];
+        const boxes = names.map((each) => each.getBoundingClientRect());
+        const apart = (a, b) => a.right - 1 <= b.left || b.right - 1 <= a.left ||
+          a.bottom - 1 <= b.top || b.bottom - 1 <= a.top;
+        const isBad = (a, i) => a.left < stage.left || a.right > stage.right
+          || boxes.some((b, k) => k > i && !apart(a, b));
+        return [boxes.length, boxes.filter(isBad).length];
+    """
+    n_names, n_bad = page.execute_script(script)
+    assert n_names >= 8
+    assert n_bad == 0
+
+
+def test_a_table_is_told_in_its_own_units(opened, pages):
+    report = pages["customers"]
+    page = opened("customers")
+    heads = "return [...document.querySelectorAll('#rows-table thead th')].map((each) => each.textContent)"
+    columns = ["since", "age", "plan", "country", "newsletter", "orders", "revenue", "returns"]
+    assert page.execute_script(heads) == ["id", "cluster", "strength", "outlier score", *columns]
+    first = page.find_element("css selector", "#rows-table tbody tr").text.split()
+    assert first[-7:] == ["–", "basic", "FR", "no", "1", "86.45", "0"]
+    words = {name for card in report.cards for name, _ in card.categories}
+    assert words == {"plan", "country", "newsletter"}
+
+
+def test_what_sets_selected_rows_apart_is_told(opened, pages):
+    report = pages["customers"]
+    page = opened("customers")
+    label = next(card.label for card in report.cards if "high revenue" in card.summary)
+    lasso(page, report, label)
+    told = page.find_element("css selector", "#selection .apart").text
+    assert "high revenue" in told
+    own = report.cards[label].effects[0]
+    assert own.name == "revenue"
+    assert f"{own.mean:,.0f} vs {own.rest_mean:,.0f}" in told
+    assert "plan: pro" in told
+
+
+def test_words_are_found_on_the_map(opened, pages):
+    report = pages["texts"]
+    page = opened("texts")
+    page.find_element("id", "find").send_keys("passport")
+    wanted = ["passport" in text for text in report.texts]
+    until(page, "return document.getElementById('found').textContent === arguments[0]", f"{sum(wanted)} found")
+    lit = "return document.getElementById('map-plot').data[0].marker.opacity.map((each) => each > 0.5)"
+    until(page, "return document.getElementById('map-plot').data[0].marker.opacity.some((each) => each < 0.5)")
+    assert page.execute_script(lit) == wanted
+    click(page, "#reset")
+    until(page, "return document.getElementById('map-plot').data[0].marker.opacity.every((each) => each > 0.5)")
+    assert page.find_element("id", "find").get_attribute("value") == ""
+
+
 def test_many_rows_are_sampled_and_the_page_says_so(opened, downloaded):
     page = opened("many")
     assert "Map and table show 6,000 of 100,000 rows" in page.find_element("css selector", ".sampled").text
@@ -184,7 +300,7 @@ def test_many_rows_are_sampled_and_the_page_says_so(opened, downloaded):
     assert lines[0] == ["row", "cluster", "strength", "outlier_score", "layer_1", "layer_2"]
     assert len(lines) == N_MANY + 1
     labels = np.array([int(line[1]) for line in lines[1:]])
-    np.testing.assert_array_equal(labels, np.arange(N_MANY) % 12)
+    np.testing.assert_array_equal(labels, np.arange(N_MANY) % 14)
     assert lines[4] == ["3", "3", "0.3000", "0.1000", "1", "3"]
 
 
@@ -330,33 +446,64 @@ def test_arrow_keys_go_from_row_to_row_and_are_told(opened, pages):
     assert spoken == f"id-{after}, cluster {report.labels[after]}, strength {report.strengths[after]:.2f}"
 
 
-def test_the_table_is_searched_filtered_sorted_and_paged(opened, downloaded):
+def test_the_keyboard_alone_reaches_everything(opened, pages):
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    report = pages["table"]
+    page = opened("table")
+    ActionChains(page).send_keys(Keys.TAB).perform()
+    assert page.switch_to.active_element.get_attribute("class") == "skip"
+    ActionChains(page).send_keys(Keys.ENTER).perform()
+    assert page.switch_to.active_element.get_attribute("id") == "main"
+    reached = set()
+    for _ in range(200):
+        ActionChains(page).send_keys(Keys.TAB).perform()
+        stop = page.switch_to.active_element
+        reached.add(stop.get_attribute("id") or stop.get_attribute("class"))
+        outline = "return getComputedStyle(document.activeElement).outlineStyle"
+        assert page.execute_script(outline) == "solid", stop.get_attribute("outerHTML")[:90]
+        if stop.get_attribute("id") == "download-all":
+            break
+    assert {"coloring", "reset", "find", "stage", "example", "search", "filter", "download-all"} <= reached
+    example = page.find_element("css selector", "#cluster-1 .exemplars button")
+    example.send_keys(Keys.ENTER)
+    kept = page.find_element("id", "inspector").get_attribute("data-place")
+    assert int(kept) == report.cards[1].exemplars[0]
+    page.find_element("css selector", "#legend [data-group='1']").send_keys(Keys.SPACE)
+    lit = "plot.data[0].marker.opacity.map((each) => each > 0.5)"
+    assert plot_state(page, lit) == (report.labels == 1).tolist()
+
+
+def test_the_table_is_searched_filtered_sorted_and_paged(opened, downloaded, pages):
     from selenium.webdriver.support.ui import Select
 
-    page = opened("texts")
+    page, report = opened("texts"), pages["texts"]
     search = page.find_element("id", "search")
-    search.send_keys("EXCHANGE 23")
-    rows = [row for row in range(240) if row % 6 == 3 and "23" in str(row)]
+    search.send_keys("PASSPORT photo")
+    rows = [row for row, text in enumerate(report.texts) if "passport" in text and "photo" in text]
     assert count(page) == f"1–{len(rows)} of {len(rows)} rows"
     click(page, "#download-found")
     _, lines = downloaded()
     assert [int(line[0]) for line in lines[1:]] == rows
     search.send_keys("x no such text")
     assert count(page) == "No row matches."
+    size = report.cards[3].size
     click(page, "#cluster-3 [data-list]")
-    assert count(page) == "1–25 of 40 rows"
+    assert count(page) == f"1–25 of {size} rows"
     assert Select(page.find_element("id", "filter")).first_selected_option.text == "cluster 3"
     cells = """
         const rows = [...document.querySelectorAll("#rows-table tbody tr")];
         return rows.map((row) => row.cells[arguments[0]].textContent);
     """
-    click(page, "#rows-table thead th:nth-child(3) button")
-    assert page.execute_script(cells, 2)[:5] == ["0.90"] * 5
-    click(page, "#rows-table thead th:nth-child(3) button")
-    assert page.execute_script(cells, 2)[0] == "0.30"
-    assert page.find_element("css selector", "#rows-table th:nth-child(3)").get_attribute("aria-sort") == "ascending"
+    strengths = np.sort(report.strengths[report.labels == 3])
+    click(page, "#rows-table thead th:nth-child(4) button")
+    assert page.execute_script(cells, 3)[0] == f"{strengths[-1]:.2f}"
+    click(page, "#rows-table thead th:nth-child(4) button")
+    assert page.execute_script(cells, 3)[0] == f"{strengths[0]:.2f}"
+    assert page.find_element("css selector", "#rows-table th:nth-child(4)").get_attribute("aria-sort") == "ascending"
     click(page, "#pager button:last-child")
-    assert count(page) == "26–40 of 40 rows"
+    assert count(page) == f"26–{size} of {size} rows"
 
 
 def test_names_and_cells_cannot_break_out_of_their_places(opened, downloaded):

@@ -236,7 +236,7 @@ REFUSALS = [
     # The door saw a larger row, of weight zero.
     ("vanish in float32", lambda X, w, case: case.dtype == "float32" and w is not None and (w == 0).any()),
     ("too short for float64 to tell their directions", lambda X, w, case: largest(X) < 1e-307),
-    ("vanish in float64. M", lambda X, w, case: 0 < largest(X) < 1e-138),
+    ("vanish in float64. M", lambda X, w, case: 0 < largest(X if w is None else X[w > 0]) < 1e-138),
     ("cannot measure column", lambda X, w, case: np.abs(X.mean(axis=0)).min() < 1e-130),
     ("equal after preparation", lambda X, w, case: spread_of_prepared(X, w, case.model) < told_apart(case)),
     ("no more than 2**53 rows", lambda X, w, case: w.max() > 2.0**53 / len(w)),
@@ -383,6 +383,7 @@ KEPT = [
     Case(104693, "AdaAM narrow heat", "constants", 3, 9, weights="unlike", exponent=9),
     Case(200158, "AdaAM linear", "one far row", 35, 1, weights="nearly all zero", exponent=-67, dtype="float32"),
     Case(11491, "AdaAM standard", "few distinct", 4, 8, weights="unlike", exponent=12, sparse=True),
+    Case(1201505, "PCAN", "all equal", 84, 5, exponent=-15, sparse=True),
 ]
 
 

@@ -258,6 +258,18 @@ def jsonl(path):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def nested_json(path):
+    rows = [
+        {"a": {"b": row[0], "c": {"d": row[1]}}, "v": row.tolist(), "w": ["x"] * label}
+        for row, label in zip(X, Y, strict=True)
+    ]
+    path.write_text(json.dumps(rows))
+
+
+def packed_csv(path):
+    path.write_bytes(gzip.compress(("a,b kg\n" + "".join(f"{row[0]},{row[1]} kg\n" for row in X)).encode()))
+
+
 def xlsx(path):
     import openpyxl
 
@@ -304,6 +316,8 @@ KINDS = {
     ".csv": Kind("data files", file_of("rows.csv", csv), text_change, table_of_command),
     ".csv, mixed": Kind("data files", file_of("rows.csv", mixed_csv), text_change, table_of_command),
     ".jsonl": Kind("data files", file_of("rows.jsonl", jsonl), text_change, table_of_command),
+    ".json": Kind("data files", file_of("rows.json", nested_json), text_change, table_of_command),
+    ".csv.gz": Kind("data files", file_of("rows.csv.gz", packed_csv), None, table_of_command),
     ".xlsx": Kind("data files", file_of("rows.xlsx", xlsx), changed_archive, table_of_command),
     ".parquet": Kind("data files", file_of("rows.parquet", parquet), None, rows_of),
     ".parquet, commands": Kind("data files", file_of("rows.parquet", parquet), None, table_of_command),

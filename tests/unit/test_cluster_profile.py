@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
-from adaam.cluster_profile import FeatureEffect, cluster_profiles, in_words, superiority
+from adaam.cluster_profile import cluster_profiles, incomplete_profiles, superiority
 from adaam.cluster_words import class_tfidf, cluster_categories, cluster_words
 
 
@@ -83,14 +83,36 @@ def test_one_cluster_has_nothing_to_be_set_apart_from():
     assert not cluster_profiles(np.eye(4), np.zeros(4, dtype=int), 1).effects.any()
 
 
-def test_the_largest_effects_come_first_and_are_told_in_words():
+def test_the_largest_effects_come_first():
     X = np.array([[0.0, 10, 1], [0.1, 11, 2], [5.0, 10, 1], [5.1, 11, 2]])
     found = cluster_profiles(X, [0, 0, 1, 1], 2, ["flavanoids", "ash", "hue"])
     top = found.top(1, 2)
     assert [each.name for each in top] == ["flavanoids", "ash"]
-    assert in_words(top) == "high flavanoids"
     assert str(found).splitlines()[:2] == ["cluster 0: 2 rows", "  flavanoids  d = -70.71   mean 0.05, elsewhere 5.05"]
-    assert in_words([FeatureEffect("ash", -0.4, 0, 0)]) == ""
+
+
+def test_missing_values_take_no_part_in_the_profile_of_their_feature():
+    rng = np.random.default_rng(5)
+    X, labels = rng.normal(size=(80, 3)), rng.integers(-1, 3, 80)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    found = incomplete_profiles(X, labels, 3, ["a", "b", "c"])
+    assert found.sizes.tolist() == np.bincount(labels[labels >= 0]).tolist()
+    for j in range(3):
+        has = ~np.isnan(X[:, j])
+        alone = cluster_profiles(X[has, j][:, None], labels[has], 3)
+        np.testing.assert_allclose(found.effects[:, j], alone.effects[:, 0])
+        np.testing.assert_allclose(found.means[:, j], [X[has & (labels == c), j].mean() for c in range(3)])
+    assert incomplete_profiles(np.empty((80, 0)), labels, 3, []).effects.shape == (3, 0)
+
+
+def test_profiles_print_themselves_and_are_a_table_in_notebooks():
+    X = np.array([[0.0, 10], [0.1, 11], [5.0, 10], [5.1, 11]])
+    found = cluster_profiles(X, [0, 0, 1, 1], 2, ["<b>", "ash"])
+    assert repr(found) == str(found)
+    table = found._repr_html_()
+    assert "&lt;b&gt;" in table
+    assert table.count("<tr>") == 5
+    assert "<td>-70.71</td><td>0.05</td><td>5.05</td>" in table
 
 
 def test_superiority_is_the_share_of_pairs():

@@ -14,7 +14,8 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 from sklearn.datasets import make_blobs
 
-from adaam.cluster_report import ClusterReport, ReportData, document, report_data
+from adaam.cluster_report import ClusterReport, ReportData, report_data
+from adaam.cluster_report import page as document
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
 from adaam.cluster_report.pictures import cluster_pictures, image_bytes, images_that_fit
 from adaam.palette import cluster_color
@@ -130,7 +131,7 @@ def test_outliers_and_the_reasons_of_the_choice_are_kept(model, data):
     assert data.outliers[0] == 7
     assert data.choice.chosen == 1
     assert data.choice.trials[1] == ("linear", "rows as they are", "graph", "5", "0.700", "–", "1.00")
-    assert data.choice.steps == ("taken.", "3 starts agree by 0.95 (adjusted Rand index).")
+    assert data.choice.steps == ("taken.", "2 starts agree with the clusters by 0.95 (adjusted Rand index).")
     assert data.choice.count.modularity == (0.0, 0.4, 0.6, 0.7)
     assert data.choice.count.separateness == (None, pytest.approx(0.9), pytest.approx(0.8), 0.0)
     assert data.choice.count.steps == ("rows as they are: 4 clusters.",)
@@ -281,7 +282,7 @@ def test_the_page_is_a_pure_function_and_holds_every_label():
 
 
 def test_of_very_many_rows_the_page_holds_those_shown(monkeypatch):
-    monkeypatch.setattr("adaam.cluster_report.document.MAX_LABELLED", 40)
+    monkeypatch.setattr("adaam.cluster_report.data.MAX_LABELLED", 40)
     report = synthetic_report(50, 3, n_shown=30)
     found = embedded(document.page(report, "charting"))
     assert found["holds_all"] is False
@@ -302,7 +303,7 @@ def test_every_asset_is_used():
     from importlib.resources import files
 
     there = {path.name for path in (files("adaam.cluster_report") / "assets").iterdir()}
-    assert there == {"report.html", "report.css", *document.SCRIPTS}
+    assert there == {"body.html", "page.css", *document.KIND.scripts}
 
 
 def test_a_report_is_saved_whole_and_short_in_notebooks(tmp_path):
@@ -336,3 +337,56 @@ def test_the_report_of_one_cluster_has_nothing_to_compare():
     assert "1 cluster in 20 rows" in text
     assert "No row stands out." in text
     assert data_url(b"") == "data:image/png;base64,"
+
+
+def test_a_table_is_told_in_place_of_the_features_made_from_it(model):
+    rng = np.random.default_rng(1)
+    age = 40.0 + 10 * (model.labels_ == 2) + rng.normal(size=N)
+    age[:20] = np.nan
+    plan = np.where(model.labels_ == 1, "pro", "basic").astype(object)
+    table = {"age": age, "plan": plan, "note": [f"note {row}" for row in range(N)]}
+    found = report_data(model, model.X, table=table, columns={"truth": model.labels_.astype(str)})
+    assert [column.name for column in found.columns] == ["truth", "age", "plan", "note"]
+    assert found.columns[1].values[:20] == (None,) * 20
+    assert [effect.name for effect in found.cards[2].effects] == ["age"]
+    members = (model.labels_ == 2) & ~np.isnan(age)
+    assert found.cards[2].effects[0].mean == pytest.approx(age[members].mean())
+    assert found.cards[2].effects[0].superiority > 0.99
+    assert found.cards[1].summary.startswith("plan: pro")
+    assert found.cards[2].summary.startswith("high age")
+    assert not any("truth" in card.summary for card in found.cards), "it took no part"
+    with pytest.raises(ValueError, match="plan has 3 rows"):
+        report_data(model, model.X, table={"plan": ["a"] * 3})
+
+
+def test_of_many_columns_those_that_tell_most_are_listed(model):
+    rng = np.random.default_rng(2)
+    table = {f"noise {j}": rng.normal(size=N) for j in range(20)}
+    table["told"] = model.labels_ == 1
+    table["kind"] = np.where(model.labels_ == 3, "x", "y")
+    names = [column.name for column in report_data(model, model.X, table=pd.DataFrame(table)).columns]
+    assert len(names) == 12
+    assert {"told", "kind"} <= set(names)
+    assert names == [name for name in table if name in names]
+
+
+def test_pixels_are_told_by_pictures_alone(model):
+    X = pd.DataFrame(model.X[:, :4], columns=[f"pixel_{j}" for j in range(4)])
+    found = report_data(model, X, images=(2, 2))
+    assert found.columns == ()
+    assert {(card.effects, card.summary) for card in found.cards} == {((), "")}
+    assert all(card.pictures is not None for card in found.cards)
+
+
+def test_parts_of_a_cluster_are_shades_of_its_colour(model):
+    finer = model.labels_ * 2 + (np.arange(N) % 3 == 0)
+    finer[model.labels_ < 0] = -1
+    layer = SimpleNamespace(labels=finer, n_clusters=2 * C, sizes=np.bincount(finer[finer >= 0]), firmness=np.ones(1))
+    part = Clusterer()
+    part.cluster_layers_, part.cluster_tree_ = (layer,), {}
+    found = report_data(part, model.X).layers[0]
+    assert list(found.colors) == [c // 2 for c in range(2 * C)]
+    assert [sorted(found.shades[2 * c : 2 * c + 2]) for c in range(C)] == [[0, 1]] * C
+    colors = {found.color(cluster, "light") for cluster in range(2 * C)}
+    assert len(colors) == 2 * C
+    assert {cluster_color(c) for c in range(C)} < colors

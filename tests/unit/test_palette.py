@@ -70,3 +70,9 @@ def test_a_cluster_keeps_its_colour_and_outliers_are_grey():
     assert cluster_colors(range(N_COLORS)) == list(COLORS["light"])
     assert cluster_color(N_COLORS + 3) == cluster_color(3)
     assert cluster_color(-1, "dark") == OUTLIER["dark"]
+
+
+def test_shades_of_a_colour_differ_and_lie_on_either_side_of_it():
+    lightness = [oklab(linear(cluster_color(2, "light", shade)))[0] for shade in range(5)]
+    assert cluster_color(2, "light", 0) == cluster_color(2)
+    assert lightness[4] < lightness[2] < lightness[0] < lightness[1] < lightness[3]

@@ -14,13 +14,13 @@ from adaam.bench.datasets import Data
 from adaam.bench.exhibit import make_exhibit
 from adaam.palette import N_COLORS
 from adaam.report.charts import all_charts
-from adaam.report.page import document
-from adaam.report.page.document import page, write_page
-from adaam.report.page.exhibits import confusions, payload, queries, same_class
-from adaam.report.page.overview import overview
-from adaam.report.page.provenance import UNKNOWN, cases_table, sessions
-from adaam.report.page.tables import html_table
-from adaam.report.summary import method_colors
+from adaam.report.reproduction import page as document
+from adaam.report.reproduction.exhibits import confusions, payload, queries, same_class
+from adaam.report.reproduction.overview import overview
+from adaam.report.reproduction.page import page, write_page
+from adaam.report.reproduction.provenance import UNKNOWN, cases_table, sessions
+from adaam.report.reproduction.tables import html_table
+from adaam.report.summary import method_colors, timed_alone
 from adaam.report.tables import Cell, Table, all_tables
 from adaam.webpage import columns_of, data_url, diverging_palette, png, policy, script_json, sheet, signed_bytes
 
@@ -161,7 +161,7 @@ def test_the_overview_of_several_sets_names_who_is_ahead_where():
         "AdaAM is the best of the methods run on 1 of the 3 data sets (COIL20). Ahead of it: k-NN on USPS (75.0 %); "
         "k-means on own (95.0 %)."
     )
-    assert second == "It beats k-means on 2 of 3 data sets; 18.3 points better, on average."
+    assert second == "AdaAM beats k-means on 2 of 3 data sets; 18.3 points better, on average."
     (alone,) = overview([record("adaam", 0.5, dataset="own")]).sentences
     assert alone == "On own, AdaAM reaches 50.0 %; no other method was run."
     assert overview([record("kmeans", 0.5)]).sentences == ("AdaAM itself was not run.",)
@@ -206,8 +206,9 @@ def test_the_page_leads_with_the_choice_and_names_who_is_ahead_of_it():
         "against 84.0 %."
     )
     text = page(records, [], "charting")
-    assert "<span>84.0</span><small>% AdaAMClustering</small>" in text
-    assert "<dt>CAN</dt><dd>89.0</dd>" in text
+    assert '<span>84.0</span><small>%</small></p><p class="by">' in text
+    assert "</i>AdaAMClustering</p>" in text
+    assert "</i>CAN</dt><dd>89.0</dd>" in text
     assert text.index('id="sets"') < text.index('id="tables"') < text.index('id="figures"')
 
 
@@ -342,11 +343,34 @@ def test_the_page_is_written_whole_with_the_library_once(tmp_path, exhibit):
     assert len(text) < 6_000_000
 
 
+def test_only_times_of_cases_that_ran_alone_on_one_machine_are_shown():
+    """A table said 15.57 s and a figure 1.8 s of the same fit: one ran beside fourteen others."""
+
+    def session(machine, jobs):
+        return {"kind": "session", "machine": machine, "jobs": jobs}
+
+    def fits(rows, seconds):
+        return [record("adaam", 0.7, n_rows=n, n=n or 50, fit_seconds=seconds) for n in rows]
+
+    crowded = [session("16 cores", 15), *fits([None, 1000, 2000], 15.0)]
+    alone = [session("16 cores", 1), *fits([None, 1000, 2000], 1.5)]
+    elsewhere = [session("2 cores", 1), *fits([None], 9.0)]
+    found, machine = timed_alone([*crowded, *alone, *elsewhere])
+    assert (machine, [each["fit_seconds"] for each in found]) == ("16 cores", [1.5] * 3)
+    times = next(table for table in all_tables([*alone, *crowded, *elsewhere]) if table.name == "times")
+    assert [cell.text for cell in times.rows[0]][2] == "1.50"
+    assert "16 cores" in times.notes[0]
+    assert "times" not in [table.name for table in all_tables(crowded)]
+    assert "fig3" not in [chart.name for chart in all_charts(crowded)]
+    (chart,) = (each for each in all_charts([*crowded, *alone]) if each.name == "fig3")
+    assert chart.panels[0].series[0].y == (1.5, 1.5)
+
+
 def test_every_asset_is_used():
     from importlib.resources import files
 
-    there = {path.name for path in (files("adaam.report.page") / "assets").iterdir()}
-    assert there == {"page.html", "page.css", *document.SCRIPTS}
+    there = {path.name for path in (files("adaam.report.reproduction") / "assets").iterdir()}
+    assert there == {"body.html", "page.css", *document.KIND.scripts}
 
 
 def test_an_address_holds_all_of_a_picture():

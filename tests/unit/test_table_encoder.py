@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import adaam
 from adaam import AdaAMClustering, TableEncoder
-from adaam.tables import CellError, TableError, TextForm, read_delimited
+from adaam.tables import CellError, TableError, TextForm, frame_of, read_delimited
 
 rng = np.random.default_rng(0)
 N = 40
@@ -348,3 +348,43 @@ def test_a_very_long_cell_takes_no_time(cell):
     with contextlib.suppress(TableError):
         TableEncoder().fit(read_delimited(text.encode(), "t.csv", TextForm()))
     assert perf_counter() - start < 10
+
+
+def test_own_units_are_numbers_as_written_and_all_else_as_text(table):
+    table["price"] = [f"{1000 + i},50 €" for i in range(N)]
+    encoder = TableEncoder(drop=["note"]).fit(table)
+    found = encoder.own_units(table.iloc[:3])
+    assert list(found) == ["customer_id", "income", "age", "city", "member", "since", "price"]
+    np.testing.assert_array_equal(found["income"], table["income"][:3])
+    assert np.isnan(found["age"][0])
+    assert found["age"][1] == 50
+    assert found["city"].tolist() == ["Rom", "Bonn", "Rom"]
+    assert found["member"].tolist() == ["yes", "no", "no"]
+    assert found["since"].tolist() == ["2020-01-01", "2020-01-02", "2020-01-03"]
+    assert found["price"].tolist() == [1000.5, 1001.5, 1002.5]
+
+
+def test_numbers_with_a_unit_keep_it_for_new_rows():
+    frame = read_delimited(b"weight,b\n1.5 kg,1\n2 kg,3\n4 kg,5\n", "t", TextForm())
+    encoder = TableEncoder().fit(frame)
+    assert str(encoder.columns_[0]) == "weight: used (number, in kg)"
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"weight": ["3 kg", "7"], "b": [1, 2]}))[:, 0], [3, 7])
+    with pytest.raises(CellError, match=r"holds '300 g' in row 1, which is not a number as the others .* \(in kg\)"):
+        encoder.transform(pd.DataFrame({"weight": ["300 g"], "b": [1]}))
+
+
+def test_a_misspelt_column_of_new_rows_is_named(table):
+    encoder = TableEncoder(columns=["income", "age"]).fit(table)
+    with pytest.raises(
+        TableError, match=r"column 'age' is missing: .*the table has income, AGE\. Rename 'AGE' to 'age'"
+    ):
+        encoder.transform(pd.DataFrame({"income": [1.0], "AGE": [2.0]}))
+
+
+def test_a_list_or_struct_of_a_parquet_table_becomes_columns():
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"v": [[1.0, 2.0], [3.0, 4.0], None], "s": [{"x": 1, "y": "a"}] * 3, "w": [[1], [1, 2], []]})
+    frame = frame_of(table)
+    assert frame.names == ("v[0]", "v[1]", "s.x", "s.y", "w")
+    np.testing.assert_array_equal(frame.column("v[1]"), [2.0, 4.0, np.nan])
+    assert frame.column("w").tolist() == ["[1]", "[1, 2]", "[]"]

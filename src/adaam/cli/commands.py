@@ -33,7 +33,7 @@ from adaam.planning import plan
 from adaam.rows import WRITERS, ArrayRows, RowSource, checked_blocks, read_all, write_csv, writer_for
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 from adaam.storage import load, save
-from adaam.tables import CellError, TableError
+from adaam.tables import CellError, TableEncoder, TableError, counted, is_vector_part, missing_cells
 
 MAPPED = (*WRITERS, ".npz")  # kinds of files for mapped rows
 Outputs = dict[str, Callable[[], object]]  # what writes each
@@ -61,7 +61,8 @@ def inspect(arguments: Namespace) -> None:
         print(f"Clustering would stop. {arguments.rows}: {error}")
     else:
         n_used = sum(column.is_taken for column in columns)
-        print(f"{n_used} of {len(columns)} columns are used, as {width} features of {frame.n_rows} rows.")
+        size = f"{counted(width, 'feature')} of {counted(frame.n_rows, 'row')}"
+        print(f"{n_used} of {counted(len(columns), 'column')} {'is' if n_used == 1 else 'are'} used, as {size}.")
 
 
 def cluster(arguments: Namespace) -> None:
@@ -73,6 +74,8 @@ def cluster(arguments: Namespace) -> None:
     check_formats(output, arguments.plot)
     model = clusterer(arguments)
     rows = in_memory(read_rows(arguments.rows, arguments), arguments.rows)
+    if rows.n_rows is not None and rows.n_rows < 2:
+        raise TableError(f"{arguments.rows}: holds {counted(rows.n_rows, 'row')}; clustering needs at least 2.")
     if (arguments.plot or arguments.report) and isinstance(rows.X, RowSource):
         drawn = "--plot" if arguments.plot else "--report"
         raise TableError(f"{arguments.rows}: is too large to draw. Leave {drawn} out, or draw a part of the rows.")
@@ -95,7 +98,7 @@ def cluster(arguments: Namespace) -> None:
     if arguments.plot:
         outputs[arguments.plot] = lambda: draw(rows, model, labels, arguments.plot)
     if arguments.report:
-        outputs[arguments.report] = lambda: report(rows, model, arguments.rows).save(arguments.report)
+        outputs[arguments.report] = lambda: report(rows, model, arguments, classes).save(arguments.report)
     write_all(outputs)
 
 
@@ -124,19 +127,36 @@ def draw(rows: Rows, model: AdaAMClustering, labels: Any, target: str) -> None:
     draw_clusters(X, Z, labels, model.cluster_centers_, rows.image_shape, target)
 
 
-def report(rows: Rows, model: AdaAMClustering, title: str) -> ClusterReport:
-    """Make the page about the clusters, with the columns of the table that are words, to colour and list by."""
-    words: dict[str, Any] = {}
-    if rows.frame is not None:
-        frame = rows.frame if rows.kept is None or rows.frame.n_rows == rows.n_rows else rows.frame.take(rows.kept)
-        words = {
-            name: np.array(["" if cell is None else str(cell) for cell in cells])
-            for name, cells in zip(frame.names, frame.columns, strict=True)
-            if cells.dtype == object and name not in (rows.id_name, *(rows.names or ()))
-        }
+def report(rows: Rows, model: AdaAMClustering, arguments: Namespace, classes: Any) -> ClusterReport:
+    """Make the page about the clusters, with the columns of the table as a person reads them."""
+    table, texts, known = None, None, {}
+    if rows.frame is not None and rows.encoder is not None:
+        table = {name: cells for name, cells in rows.encoder.own_units(rows.frame).items() if name != rows.id_name}
+        told = text_column(rows.encoder)
+        texts = None if told is None else ["" if cell is None else str(cell) for cell in table.pop(told)]
+        table = {name: cells for name, cells in table.items() if not is_vector_part(name)}
+    if classes is not None:
+        name = arguments.truth if rows.frame is not None and arguments.truth in rows.frame.names else "known class"
+        missing = missing_cells(np.asarray(classes))
+        known = {name: [None if gone else str(each) for each, gone in zip(classes, missing, strict=True)]}
     return model.report(
-        rows.X, names=rows.names, ids=rows.ids, images=rows.image_shape, columns=words, title=Path(title).name
+        rows.X,
+        names=rows.names,
+        ids=rows.ids,
+        images=rows.image_shape,
+        texts=texts,
+        table=table,
+        columns=known,
+        title="standard input" if arguments.rows == STANDARD else Path(arguments.rows).name,
     )
+
+
+def text_column(encoder: TableEncoder) -> str | None:
+    """Return the column of texts that the clusters are about: whose words are used, or that stands beside vectors."""
+    taken = [column for column in encoder.columns_ if column.is_taken]
+    texts = [column.name for column in encoder.columns_ if column.kind == "text"]
+    used = [column.name for column in taken if column.terms]
+    return next(iter(used or (texts if all(is_vector_part(column.name) for column in taken) else [])), None)
 
 
 def in_memory(rows: Rows, label: str) -> Rows:

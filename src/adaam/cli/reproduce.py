@@ -23,7 +23,7 @@ from adaam.cli.streams import show
 from adaam.files import atomic_file
 from adaam.report.chart_files import write_chart
 from adaam.report.charts import all_charts
-from adaam.report.page import write_page
+from adaam.report.reproduction import write_page
 from adaam.report.summary import summaries
 from adaam.report.tables import RENDERERS, all_tables, text
 

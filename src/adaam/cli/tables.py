@@ -39,7 +39,7 @@ class Rows:
 
     X: Any  # matrix, CSR array or RowSource
     names: list[str] | None = None
-    encoder: TableEncoder | None = None  # where the numbers are not the table's own
+    encoder: TableEncoder | None = None  # of a table
     id_name: str = "row"
     ids: Any = None
     classes: Any = None
@@ -47,6 +47,11 @@ class Rows:
     report: tuple[str, ...] = ()
     frame: Frame | None = None  # the table that they were made from
     kept: Any = None  # which rows of the table these are, where some were left out
+
+    @property
+    def is_encoded(self) -> bool:
+        """Whether the numbers are not the table's own."""
+        return self.encoder is not None and not self.encoder.is_identity
 
     @property
     def n_rows(self) -> int | None:
@@ -60,13 +65,13 @@ class Rows:
 
     def source(self, label: str) -> Any:
         """Return the rows in the form that carries their column names into a fit."""
-        if isinstance(self.X, RowSource) or issparse(self.X) or self.encoder is not None or self.names is None:
+        if isinstance(self.X, RowSource) or issparse(self.X) or self.is_encoded or self.names is None:
             return self.X
         return ArrayRows(self.X, label, self.names)
 
     def kept_model(self, model: Any) -> Any:
         """Return a fitted model together with the treatment of columns that new rows need too."""
-        return model if self.encoder is None else Pipeline([("table", self.encoder), ("model", model)])
+        return Pipeline([("table", self.encoder), ("model", model)]) if self.is_encoded else model
 
 
 def add_reading_options(command: ArgumentParser) -> None:
@@ -202,7 +207,7 @@ def table_rows(frame: Frame, arguments: Namespace) -> Rows:
     return Rows(
         encoder.transform(frame),
         names=[str(name) for name in encoder.get_feature_names_out()],
-        encoder=None if encoder.is_identity else encoder,
+        encoder=encoder,
         id_name=id_name,
         ids=ids,
         classes=None if truth is None else frame.column(truth),

@@ -7,14 +7,16 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector
-from adaam.cluster_profile import ClusterProfiles, in_words, superiority
+from adaam.cluster_profile import ClusterProfiles, FeatureEffect, superiority
 from adaam.cluster_report.data import Borderline, CardEffect, ClusterCard
 from adaam.cluster_report.pictures import cluster_pictures
 from adaam.cluster_words import WordEffect
 
 N_EFFECTS = 6
-SMALL_EFFECT = 0.2  # what is smaller is not told, by Cohen's convention
+SMALL_EFFECT, MEDIUM_EFFECT = 0.2, 0.5  # by Cohen's convention; what is smaller is not told, or not in the summary
+N_SUMMARY = {"words": 4, "effects": 2}
 N_NEIGHBORS = 3
+FIRM = 0.995  # strength from which on a row is no borderline case
 N_EXAMPLES = {"pictures": 6, "lines": 4}
 
 
@@ -29,14 +31,22 @@ class Clustering:
     n_clusters: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Told:
+    """What is told of rows to say how clusters differ: features, words, categories."""
+
+    profiles: ClusterProfiles | None  # of the columns of `values`
+    values: Any  # matrix of all rows, in the units that people read
+    words: list[list[WordEffect]] | None  # of each cluster
+    categories: list[tuple[tuple[str, WordEffect], ...]]  # of each cluster, with the names of their columns
+    aside: frozenset[str] = frozenset()  # columns that took no part, and so do not sum a cluster up
+
+
 def cluster_cards(
     known: Clustering,
     shown: IntVector,
     Z: FloatMatrix,
-    profiles: ClusterProfiles | None,
-    values: Any,
-    words: list[list[WordEffect]] | None,
-    categories: list[tuple[tuple[str, WordEffect], ...]],
+    told: Told,
     pictures: Any,
     firmness: FloatVector | None,
 ) -> tuple[ClusterCard, ...]:
@@ -50,8 +60,7 @@ def cluster_cards(
     cards = []
     for cluster in range(known.n_clusters):
         members = known.labels == cluster
-        effects = () if profiles is None else _effects(profiles, cluster, values, members)
-        told = () if words is None else tuple(words[cluster])
+        words = () if told.words is None else tuple(told.words[cluster])
         exemplars = _exemplars(known, shown, Z, centers[cluster], cluster, n_examples)
         cards.append(
             ClusterCard(
@@ -59,11 +68,10 @@ def cluster_cards(
                 size=int(members.sum()),
                 strength=float(known.strengths[members].mean()) if members.any() else 0.0,
                 firmness=None if firmness is None else float(firmness[cluster]),
-                summary=", ".join(word.word for word in told[:4])
-                or ("" if profiles is None else in_words(profiles.top(cluster))),
-                effects=effects,
-                words=told,
-                categories=categories[cluster],
+                summary=_summary(told, cluster),
+                effects=() if told.profiles is None else _effects(told.profiles, cluster, told.values, members),
+                words=words,
+                categories=told.categories[cluster],
                 exemplars=exemplars,
                 borderline=_borderline(known, weakest[cluster], exemplars, n_examples),
                 neighbors=near[cluster],
@@ -79,12 +87,27 @@ def _means(Z: FloatMatrix, labels: IntVector, n_clusters: int) -> FloatMatrix:
     return np.array([(rows if len(rows) else Z).mean(axis=0) for rows in found])
 
 
+def _summary(told: Told, cluster: int) -> str:
+    """Describe a cluster by its words, or by its largest effects, as in "plan: basic, low orders"."""
+    if told.words is not None and told.words[cluster]:
+        return ", ".join(each.word for each in told.words[cluster][: N_SUMMARY["words"]])
+    effects: list[FeatureEffect] = [] if told.profiles is None else told.profiles.top(cluster)
+    parts = [(abs(each.effect), f"{'high' if each.effect > 0 else 'low'} {each.name}") for each in effects]
+    parts += [
+        (each.effect, f"{name}: {each.word}") for name, each in told.categories[cluster] if name not in told.aside
+    ]
+    largest = sorted((part for part in parts if part[0] >= MEDIUM_EFFECT), key=lambda part: -part[0])
+    return ", ".join(words for _, words in largest[: N_SUMMARY["effects"]])
+
+
 def _effects(profiles: ClusterProfiles, cluster: int, values: Any, members: Any) -> tuple[CardEffect, ...]:
     found = []
     for each in profiles.top(cluster, N_EFFECTS):
         if abs(each.effect) < SMALL_EFFECT:
             break  # those that follow are smaller still
-        above = superiority(dense_column(values, each.feature), members)
+        column = dense_column(values, each.feature)
+        present = ~np.isnan(column)
+        above = superiority(column[present], members[present])
         found.append(CardEffect(each.name, each.effect, above, each.mean, each.rest_mean))
     return tuple(found)
 
@@ -108,7 +131,7 @@ def _exemplars(
 def _borderline(known: Clustering, weakest: IntVector, exemplars: tuple[int, ...], n: int) -> tuple[Borderline, ...]:
     found = []
     for row in weakest:
-        if int(row) in exemplars or known.strengths[row] >= 1.0:
+        if int(row) in exemplars or known.strengths[row] >= FIRM:
             continue
         others = known.memberships[[row]].toarray().ravel()
         others[known.labels[row]] = 0.0

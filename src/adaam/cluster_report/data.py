@@ -8,8 +8,11 @@ import numpy as np
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.cluster_report.pictures import Pictures
 from adaam.cluster_words import WordEffect
+from adaam.palette import Theme, cluster_color
 
 Node = tuple[int, int]  # layer and cluster in it
+# Up to so many rows the page holds label, strength and outlier score of each, for the download.
+MAX_LABELLED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,11 @@ class ReportLayer:
     sizes: tuple[int, ...]
     firmness: tuple[float, ...] = ()  # of each cluster, where known
     colors: tuple[int, ...] = ()  # number in the palette of each cluster
+    shades: tuple[int, ...] = ()  # of that colour; none means 0 for each
+
+    def color(self, cluster: int, theme: Theme) -> str:
+        """Return the colour of one of its clusters, or grey for label -1."""
+        return cluster_color(self.colors[cluster], theme, self.shades[cluster] if self.shades else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +146,11 @@ class ReportData:
     def is_sampled(self) -> bool:
         """Whether some rows are not shown in detail."""
         return len(self.shown) < self.n_rows
+
+    @property
+    def holds_all_labels(self) -> bool:
+        """Whether the page holds the labels of all rows, also of those not shown."""
+        return self.n_rows <= MAX_LABELLED
 
     def place(self, row: int) -> int:
         """Return where a row stands among those shown."""

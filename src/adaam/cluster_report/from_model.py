@@ -9,19 +9,15 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils.validation import check_is_fitted
 
 from adaam._typing import FloatVector, IntVector
-from adaam.cluster_profile import ClusterProfiles, cluster_profiles
-from adaam.cluster_report.cards import Clustering, cluster_cards, dense_column, weakest_rows
-from adaam.cluster_report.data import Choice, CountCurve, ReportColumn, ReportData, ReportLayer
+from adaam.cluster_report.cards import Clustering, cluster_cards, weakest_rows
+from adaam.cluster_report.data import Choice, CountCurve, ReportData, ReportLayer
+from adaam.cluster_report.description import description
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
 from adaam.cluster_report.pictures import image_bytes, images_that_fit
-from adaam.cluster_words import WordEffect, cluster_categories, cluster_words
+from adaam.rows import ArrayRows
 from adaam.selection import ClusterCount, Selection, Trial
 
 MAX_SHOWN = 6000  # points that stay smooth as SVG
-MAX_COLUMNS = 12
-N_WORDS = 10
-N_CATEGORIES = 4
-MAX_CATEGORIES = 200
 N_OUTLIERS = 12
 
 
@@ -33,6 +29,7 @@ def report_data(
     images: Any = None,
     texts: Sequence[str] | None = None,
     ids: Sequence[Any] | None = None,
+    table: Any = None,
     columns: Mapping[str, Any] | None = None,
     title: str = "Clusters",
 ) -> ReportData:
@@ -52,9 +49,12 @@ def report_data(
         A text for each row.
     ids : sequence, default=None
         What rows are called; None means their numbers.
+    table : DataFrame or mapping of str to array-like of shape (n_samples,), default=None
+        The table that X was made from, such as `TableEncoder.own_units` returns it: its columns are shown in place of
+        the features of X, in their own units.
     columns : mapping of str to array-like of shape (n_samples,), default=None
-        Further columns to colour by and to list, of numbers or words. The features that tell clusters apart best follow
-        them, up to twelve in all.
+        Further columns to colour by and to list, of numbers or words, that took no part. The columns of the table, or
+        the features, that tell clusters apart best follow them, up to twelve in all.
     title : str, default="Clusters"
         What the page is about, such as the name of the file.
 
@@ -67,27 +67,20 @@ def report_data(
     check_is_fitted(model)
     known = _clustering(model)
     names = _checked_names(model, X, names)
-    n = len(known.labels)
-    _check_lengths(n, [("X", X), ("texts", texts), ("ids", ids), *(columns or {}).items()])
-    given = list(columns or {})
+    n, given = len(known.labels), dict(columns or {})
+    own = None if table is None else {str(name): table[name] for name in table}
+    _check_lengths(n, [("X", X), ("texts", texts), ("ids", ids), *given.items(), *(own or {}).items()])
     rng = np.random.default_rng(0)
     fit = images_that_fit(images, n, np.shape(X)[1])
     shown = _shown(known, min(MAX_SHOWN, fit), rng)
-    Z = np.asarray(model.transform(_rows_of(X, shown)))
+    Z = np.asarray(model.transform(_rows_like_fitted(model, X, shown)))
     plane = discriminant_plane(Z, known.labels[shown])
     pictures = None if images is None else image_bytes(images, X, shown)
-    # Names make features worth telling; pixels and coordinates of an embedding are not.
-    told = names is not None or (images is None and texts is None)
-    values = csr_array(X) if issparse(X) else np.asarray(X)
-    profiles = cluster_profiles(values, known.labels, known.n_clusters, names) if told else None
-    words = None if texts is None else cluster_words(list(texts), known.labels, known.n_clusters, N_WORDS)
+    # Pixels are told by pictures, and coordinates of an embedding by texts; other features by their names.
+    has_features = images is None and (texts is None or names is not None)
+    told, listed = description(X if has_features else None, names, texts, own, given, known, shown)
     layers = tuple(_layer(each, known) for each in getattr(model, "cluster_layers_", ()))
-    further = {name: _values((columns or {})[name]) for name in given[:MAX_COLUMNS]}
-    categories = _categories(further, known)
-    cards = cluster_cards(
-        known, shown, Z, profiles, values, words, categories, pictures, _firmness(layers, known.labels)
-    )
-    features = [] if profiles is None else _telling(profiles, MAX_COLUMNS - len(given))
+    cards = cluster_cards(known, shown, Z, told, pictures, _firmness(layers, known.labels))
     return ReportData(
         title=str(title),
         n_features=int(np.shape(X)[1]),
@@ -100,10 +93,7 @@ def report_data(
         cards=cards,
         choice=_choice(model.selection_),
         ids=None if ids is None else tuple(str(each) for each in ids),
-        columns=(
-            *(ReportColumn(str(name), tuple(found[row] for row in shown)) for name, found in further.items()),
-            *(_feature(profiles.names[j], values, j, shown) for j in features if profiles is not None),
-        ),
+        columns=listed,
         texts=None if texts is None else tuple(str(texts[row]) for row in shown),
         images=pictures,
         layers=layers,
@@ -162,71 +152,46 @@ def _outliers(known: Clustering) -> tuple[int, ...]:
     return tuple(int(row) for row in order if known.outlier_scores[row] > 0)
 
 
-def _rows_of(X: Any, rows: IntVector) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else csr_array(X)[rows] if issparse(X) else np.asarray(X)[rows]
-
-
-def _telling(profiles: ClusterProfiles, n: int) -> list[int]:
-    """Features of largest effect anywhere, in their own order."""
-    strength = np.abs(profiles.effects).max(axis=0, initial=0.0)
-    return sorted(int(j) for j in np.argsort(-strength, kind="stable")[: max(n, 0)])
-
-
-def _feature(name: str, values: Any, j: int, shown: IntVector) -> ReportColumn:
-    return ReportColumn(name, tuple(float(value) for value in dense_column(values, j)[shown]))
-
-
-def _values(values: Any) -> list[float | str | None]:
-    """A further column: numbers where all are, words otherwise; what is missing is None."""
-    column = list(np.asarray(values, dtype=object))
-    missing = [value is None or value != value for value in column]
-    kinds = (
-        isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        for value, gone in zip(column, missing, strict=True)
-        if not gone
-    )
-    is_number = all(kinds)
-    return [
-        None if gone else float(value) if is_number else str(value) for value, gone in zip(column, missing, strict=True)
-    ]
-
-
-def _categories(
-    columns: Mapping[str, list[float | str | None]], known: Clustering
-) -> list[tuple[tuple[str, WordEffect], ...]]:
-    """The most telling categories of each cluster, with their columns; columns of ids and texts have none."""
-    found: list[list[tuple[str, WordEffect]]] = [[] for _ in range(known.n_clusters)]
-    for name, values in columns.items():
-        kinds = set(values)
-        if all(not isinstance(kind, str) for kind in kinds) or len(kinds) > MAX_CATEGORIES:
-            continue
-        for cluster, told in enumerate(cluster_categories(values, known.labels, known.n_clusters)):
-            found[cluster] += [(str(name), each) for each in told]
-    return [tuple(sorted(each, key=lambda pair: -pair[1].weight)[:N_CATEGORIES]) for each in found]
+def _rows_like_fitted(model: Any, X: Any, rows: IntVector) -> Any:
+    """Some rows, with column names where the model was fitted with them: they were checked to be the same rows."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    part = csr_array(X)[rows] if issparse(X) else np.asarray(X)[rows]
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or issparse(part):
+        return part
+    return ArrayRows(part, "X", [str(name) for name in names])
 
 
 def _layer(layer: Any, known: Clustering) -> ReportLayer:
     labels, n = np.asarray(layer.labels), int(layer.n_clusters)
     firmness = np.atleast_1d(np.asarray(layer.firmness, dtype=np.float64))
+    colors, shades = _colors(labels, n, known)
     return ReportLayer(
         labels=labels,
         sizes=tuple(int(size) for size in layer.sizes),
         firmness=tuple(float(each) for each in firmness) if len(firmness) == n else (),
-        colors=_colors(labels, n, known),
+        colors=colors,
+        shades=shades,
     )
 
 
-def _colors(labels: IntVector, n: int, known: Clustering) -> tuple[int, ...]:
-    """Give clusters of a layer the colours of the clusters they share most rows with, each colour once."""
+def _colors(labels: IntVector, n: int, known: Clustering) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Give clusters of a layer the colours of the clusters they share most rows with; further parts get shades."""
     both = (labels >= 0) & (known.labels >= 0)
     shared = np.zeros((n, known.n_clusters))
     np.add.at(shared, (labels[both], known.labels[both]), 1)
+    colors, shades = shared.argmax(axis=1), np.zeros(n, dtype=np.int64)
     mine, theirs = linear_sum_assignment(-shared)
-    colors = np.full(n, -1)
-    colors[mine] = theirs
-    free = colors < 0
-    colors[free] = known.n_clusters + np.arange(free.sum())
-    return tuple(int(color) for color in colors)
+    plain = {int(a) for a, b in zip(mine, theirs, strict=True) if shared[a, b] > 0}
+    colors[mine] = np.where(shared[mine, theirs] > 0, theirs, colors[mine])
+    used = np.zeros(known.n_clusters, dtype=np.int64)
+    for cluster in np.argsort(-shared.sum(axis=1), kind="stable"):
+        if int(cluster) not in plain:
+            used[colors[cluster]] += 1
+            shades[cluster] = used[colors[cluster]]
+    colors[shared.sum(axis=1) == 0] = -1
+    return tuple(map(int, colors)), tuple(map(int, shades))
 
 
 def _firmness(layers: Sequence[ReportLayer], labels: IntVector) -> FloatVector | None:
@@ -239,7 +204,8 @@ def _firmness(layers: Sequence[ReportLayer], labels: IntVector) -> FloatVector |
 
 def _choice(selection: Selection) -> Choice:
     best, starts = selection.best, selection.starts
-    agreeing = [f"{len(starts) + 1} starts agree by {np.mean(starts):.2f} (adjusted Rand index)."] if starts else []
+    told = f"{len(starts)} starts agree with the clusters by {np.mean(starts or 0.0):.2f} (adjusted Rand index)."
+    agreeing = [told] if starts else []
     return Choice(
         metric=f"{best.metric}, preparation “{best.preparation}”, {best.n_components} columns",
         head=best.head,

@@ -29,6 +29,8 @@ def number(value: float) -> str:
 
 def percent(share: float) -> str:
     """Return a share in per cent, with a digit where it is small."""
+    if 0 < share < 0.0005:
+        return "under 0.1 %"
     return f"{100 * share:.1f} %" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
 
 
@@ -39,7 +41,11 @@ def plural(count: int, noun: str) -> str:
 
 def hue(color: int, more: str = "") -> str:
     """Return the style that gives an element of class `hue` a colour of the palette, in either theme."""
-    return f'style="--light:{cluster_color(color)};--dark:{cluster_color(color, "dark")};{more}"'
+    return _hues(cluster_color(color), cluster_color(color, "dark"), more)
+
+
+def _hues(light: str, dark: str, more: str = "") -> str:
+    return f'style="--light:{light};--dark:{dark};{more}"'
 
 
 def cluster_chip(label: int, words: str = "") -> str:
@@ -104,7 +110,9 @@ def _effect(each: CardEffect) -> str:
     return (
         f'<li title="{escape(said)}"><span class="name">{escape(each.name)}</span>'
         f'<span class="track" aria-hidden="true"><i style="left:{left:.1f}%;width:{width:.1f}%"></i></span>'
-        f"<b>{sign}{_effect_size(each.effect)}</b><small>{escape(said)}</small></li>"
+        f"<b>{sign}{_effect_size(each.effect)}</b>"
+        f'<small>{number(each.mean)}<span class="sr"> here</span> <i>vs</i> {number(each.rest_mean)}'
+        '<span class="sr"> elsewhere</span></small></li>'
     )
 
 
@@ -172,6 +180,7 @@ def _neighbors(each: ClusterCard) -> str:
 
 def layer_tree(data: ReportData) -> str:
     """Return the layers as nested lists, coarsest outside; each cluster is a button."""
+    own = next((k for k, each in enumerate(data.layers) if np.array_equal(each.labels, data.labels)), None)
 
     def branch(node: Node) -> str:
         layer, cluster = node
@@ -181,14 +190,16 @@ def layer_tree(data: ReportData) -> str:
         is_fine = bool(children) and len(data.layers[layer + 1].sizes) > MAX_UNFOLDED
         kind = ' class="fine"' if is_fine else ""
         inner = f"<ul{kind}>{''.join(map(branch, children))}</ul>" if children else ""
-        parts = f'<small class="parts">{len(children)} parts</small>' if is_fine else ""
+        n_parts = plural(len(children), "part")
+        parts = f'<small class="parts">{n_parts}</small>' if is_fine else ""
         firmness = data.layers[layer].firmness
         firm = f", firmness {firmness[cluster]:.2f}" if firmness else ""
         words = f"layer {layer + 1}, cluster {cluster}: {plural(size, 'row')}{firm}"
-        slim = " slim" if size < LEAST_SHARE * data.n_rows else ""
+        colors = _hues(data.layers[layer].color(cluster, "light"), data.layers[layer].color(cluster, "dark"))
+        kinds = "node hue" + (" slim" if size < LEAST_SHARE * data.n_rows else "") + (" own" if layer == own else "")
         return (
-            f'<li style="flex-grow:{max(size, 1)}"><button type="button" class="node hue{slim}" '
-            f'{hue(data.layers[layer].colors[cluster])} data-layer="{layer}" data-cluster="{cluster}" '
+            f'<li style="flex-grow:{max(size, 1)}"><button type="button" class="{kinds}" '
+            f'{colors} data-layer="{layer}" data-cluster="{cluster}" '
             f'aria-pressed="false" aria-label="{words}" title="{words}"><b>{cluster}</b>'
             f"<small>{size:,}</small>{parts}</button>{inner}</li>"
         )
@@ -244,10 +255,14 @@ def _steps(steps: Sequence[str]) -> str:
 
 
 def _trials(each: Choice) -> str:
-    heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in each.headings)
+    numeric = [all(_is_number(row[j]) for row in each.trials) for j in range(len(each.headings))]
+    kinds = [' class="number"' if is_number else "" for is_number in numeric]
+    heads = "".join(
+        f'<th scope="col"{kind}>{escape(head)}</th>' for head, kind in zip(each.headings, kinds, strict=True)
+    )
     rows = "".join(
         f'<tr class="{"chosen" if place == each.chosen else ""}">'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row)
+        + "".join(f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
         + f"<td>{'✓ chosen' if place == each.chosen else ''}</td></tr>"
         for place, row in enumerate(each.trials)
     )
@@ -258,3 +273,7 @@ def _trials(each: Choice) -> str:
         f'<thead><tr>{heads}<th scope="col"><span class="sr">chosen</span></th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
+
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(".", "", 1).replace("-", "", 1).isdigit() or cell == "–"

@@ -6,8 +6,8 @@ from html import escape
 from pathlib import Path
 
 from adaam.cluster_report.data import ClusterCard, ReportData
-from adaam.cluster_report.document import headline, page
 from adaam.cluster_report.markup import percent, plural
+from adaam.cluster_report.page import headline, page
 from adaam.files import atomic_file
 from adaam.palette import cluster_color
 

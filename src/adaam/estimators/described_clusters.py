@@ -53,6 +53,7 @@ class DescribedClusters(LinearMetric):
         images: Any = None,
         texts: Sequence[str] | None = None,
         ids: Sequence[Any] | None = None,
+        table: Any = None,
         columns: Mapping[str, Any] | None = None,
         title: str = "Clusters",
     ) -> "ClusterReport":
@@ -70,8 +71,11 @@ class DescribedClusters(LinearMetric):
             A text for each row; its cluster's most telling words are shown.
         ids : sequence, default=None
             What rows are called; None means their numbers.
+        table : DataFrame or mapping of str to array-like of shape (n_samples,), default=None
+            The table that X was made from, such as `TableEncoder.own_units` returns it: its columns are shown in place
+            of the features of X, in their own units.
         columns : mapping of str to array-like of shape (n_samples,), default=None
-            Further columns to colour by and to list, of numbers or words.
+            Further columns to colour by and to list, of numbers or words, that took no part.
         title : str, default="Clusters"
             What the page is about.
 
@@ -82,9 +86,8 @@ class DescribedClusters(LinearMetric):
         """
         from adaam.cluster_report import ClusterReport, report_data
 
-        return ClusterReport(
-            report_data(self, X, names=names, images=images, texts=texts, ids=ids, columns=columns, title=title)
-        )
+        about = {"names": names, "images": images, "texts": texts, "ids": ids, "table": table, "columns": columns}
+        return ClusterReport(report_data(self, X, **about, title=title))
 
     def _describe(self, X: Any, labels: IntVector, weights: FloatVector) -> None:
         """Keep what sets the clusters of these rows, on the host, apart."""

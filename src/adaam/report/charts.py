@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from adaam.bench.datasets import title_of
-from adaam.report.summary import Record, Summary, distinct, method_title, summaries
+from adaam.report.summary import Record, Summary, distinct, method_title, summaries, timed_alone
 
 Style = Literal["line", "bars"]
 
@@ -51,11 +51,12 @@ class Chart:
 def all_charts(records: Sequence[Record]) -> list[Chart]:
     """Return every figure that the records fill."""
     found = summaries(records)
+    alone, machine = timed_alone(records)
     charts = [
         iterations_chart(found),
         magnitudes_chart(records),
         neighbors_chart(found),
-        times_chart(found),
+        times_chart(summaries(alone), machine),
     ]
     return [chart for chart in charts if chart.panels]
 
@@ -111,14 +112,15 @@ def neighbors_chart(found: Sequence[Summary]) -> Chart:
     )
 
 
-def times_chart(found: Sequence[Summary]) -> Chart:
-    """Fig. 3: time of a fit against the number of rows, semi-logarithmic."""
+def times_chart(found: Sequence[Summary], machine: str = "") -> Chart:
+    """Fig. 3: time of a fit against the number of rows, semi-logarithmic, of fits that ran alone on one machine."""
     plain = [each for each in found if each.setting.n_rows is not None and each.setting.n_neighbors is None]
     panels = _panels(plain, lambda each: each.n, lambda each: each.fit_seconds, lambda each: 0.0)
+    where = f" ({machine})" if machine else ""
     return Chart(
         "fig3",
         "Time of a fit against the number of rows",
-        tuple(Panel(title_of(name), "rows", "seconds", series, log_y=True) for name, series in panels),
+        tuple(Panel(title_of(name) + where, "rows", "seconds", series, log_y=True) for name, series in panels),
     )
 
 

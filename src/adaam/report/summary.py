@@ -67,6 +67,23 @@ def summaries(records: Iterable[Record]) -> list[Summary]:
     return sorted((_summary(*group) for group in groups.items()), key=lambda each: setting_order(each.setting))
 
 
+def timed_alone(records: Iterable[Record]) -> tuple[list[Record], str]:
+    """Return the records whose times can be compared, and the machine they were taken on.
+
+    They are those of sessions that ran one case at a time, on the one machine with most of them: fits beside each other
+    slow each other down. Records without a session are taken to be of one machine.
+    """
+    groups: dict[str, list[Record]] = {}
+    machine, is_alone = "", True
+    for record in records:
+        if record.get("kind") == "session":
+            machine, is_alone = str(record.get("machine") or ""), record.get("jobs", 1) in (1, None)
+        elif is_alone:
+            groups.setdefault(machine, []).append(record)
+    machine = max(groups, key=lambda name: len(groups[name]), default="")
+    return groups.get(machine, []), machine
+
+
 def _summary(setting: Setting, rounds: list[Record]) -> Summary:
     acc = np.array([record["acc"] for record in rounds])
     peaks = [record["peak_bytes"] for record in rounds if record.get("peak_bytes") is not None]

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from adaam.bench.datasets import DATASETS, title_of
 from adaam.bench.skips import skip_notes
 from adaam.files import spreadsheet_text
-from adaam.report.summary import Record, Summary, method_title, paper_accuracy, paper_statistics, row_order, summaries
+from adaam.report.summary import (
+    Record,
+    Summary,
+    method_title,
+    paper_accuracy,
+    paper_statistics,
+    row_order,
+    summaries,
+    timed_alone,
+)
 
 MEBIBYTE = 1 << 20
 
@@ -50,7 +59,9 @@ def all_tables(records: Iterable[Record]) -> list[Table]:
     defaults = [each for each in summaries(records) if each.setting.is_default]
     accuracy = accuracy_table(defaults)
     accuracy = replace(accuracy, remarks=(*accuracy.remarks, *skip_notes(records)))
-    tables = [accuracy, scores_table(defaults), statistics_table(defaults), times_table(defaults)]
+    alone, machine = timed_alone(records)
+    timed = [each for each in summaries(alone) if each.setting.is_default]
+    tables = [accuracy, scores_table(defaults), statistics_table(defaults), times_table(timed, machine)]
     return [table for table in tables if table.rows]
 
 
@@ -119,8 +130,8 @@ def statistics_table(found: Sequence[Summary]) -> Table:
     return Table("table2", "Data sets", columns, tuple(rows), 1, notes)
 
 
-def times_table(found: Sequence[Summary]) -> Table:
-    """Seconds of a fit and the memory it took beyond what the process held before."""
+def times_table(found: Sequence[Summary], machine: str = "") -> Table:
+    """Seconds of a fit and the memory it took beyond what the process held before, of fits that ran alone."""
     datasets = tuple(dict.fromkeys(each.setting.dataset for each in found))
     values = {(_row_of(each), each.setting.dataset): each for each in found}
     lines = sorted({_row_of(each) for each in found}, key=lambda row: row_order(*row))
@@ -134,7 +145,11 @@ def times_table(found: Sequence[Summary]) -> Table:
             cells.append(Cell("–" if peak is None else f"{peak / MEBIBYTE:.0f}"))
         rows.append((Cell(method_title(method)), Cell(preparation), *cells))
     headings = [f"{title_of(dataset)} {unit}" for dataset in datasets for unit in ("s", "MiB")]
-    notes = ("Seconds of the fit alone, without k-means (median of the fits), and its peak memory beyond the rows.",)
+    where = f" on {machine}" if machine else ""
+    notes = (
+        f"Seconds of the fit alone, without k-means (median of the fits), and its peak memory beyond the rows{where}. "
+        "Cases that ran beside others are left out, since they slow each other down.",
+    )
     return Table("times", "Time and memory of a fit", ("method", "preparation", *headings), tuple(rows), 2, notes)
 
 

@@ -4,7 +4,8 @@ from adaam.tables.columns import Column
 from adaam.tables.delimited import TextForm, read_delimited
 from adaam.tables.encoder import TableEncoder
 from adaam.tables.features import numbers_of
-from adaam.tables.frame import CellError, Frame, TableError, frame_of, missing_cells
+from adaam.tables.frame import CellError, Frame, TableError, counted, frame_of, missing_cells
+from adaam.tables.nested import is_vector_part
 from adaam.tables.reading import ENDINGS, read_frame
 
 __all__ = [
@@ -15,7 +16,9 @@ __all__ = [
     "TableEncoder",
     "TableError",
     "TextForm",
+    "counted",
     "frame_of",
+    "is_vector_part",
     "missing_cells",
     "numbers_of",
     "read_delimited",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from adaam._typing import FloatVector
 from adaam.tables.dates import date_form, looks_like_dates
 from adaam.tables.frame import Cells, missing_cells
-from adaam.tables.number_text import NumberSigns, parsed_numbers
+from adaam.tables.number_text import MEASURES, NumberSigns, parsed_numbers
 
 KINDS = ("number", "category", "boolean", "date", "text", "id")  # that a user can name
 MOST_MISSING = 0.5  # share of missing values above which filling them in would make up most of a column
@@ -49,8 +49,8 @@ class Column:
         Why, with the option that changes it.
     n_missing : int
         Missing values in the rows that were fitted.
-    decimal, thousands : str
-        Signs in numbers that are written as text.
+    decimal, thousands, unit : str
+        Signs in numbers that are written as text, and the unit behind them.
     fill : float or str or None
         What stands for a missing value.
     categories : tuple of str
@@ -79,6 +79,7 @@ class Column:
     scale: float = 1.0
     terms: tuple[str, ...] = ()
     weights: Any = None
+    unit: str = ""
 
     @property
     def is_taken(self) -> bool:
@@ -88,7 +89,7 @@ class Column:
     @property
     def signs(self) -> NumberSigns:
         """Signs in its numbers."""
-        return NumberSigns(self.decimal, self.thousands)
+        return NumberSigns(self.decimal, self.thousands, self.unit)
 
     def __str__(self) -> str:
         imputed = self.is_taken and self.n_missing and self.fill is not None
@@ -205,8 +206,10 @@ def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: l
     share = 1 - len(bad) / n
     if sum({".", ","} < set(text) <= set("0123456789.,+-") for text in present) >= 0.5 * n:
         return None  # numbers whose signs do not add up
+    if all(MEASURES.search(text) for text in counts):
+        return None  # numbers in several units
     codes = n_distinct <= min(12, most) and all(counts[text] >= max(3, 0.02 * n) for text in few)
-    if not codes and (share >= MOSTLY_NUMBERS or (share >= 0.5 and len(few) <= 3)):
+    if not codes and (share >= MOSTLY_NUMBERS or (share >= 0.5 and (len(few) <= 3 or all(map(_is_near_number, few))))):
         return None
     if n_distinct == 1 and len(cells) > 1:
         return Content("constant", f"always {present[0]!r}"[:60], absent)
@@ -219,6 +222,11 @@ def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: l
     if n_distinct >= 0.95 * n:
         return Content("id", f"{n_distinct} distinct values in {n} rows", absent)
     return Content("category", f"{n_distinct} categories", absent, n_distinct=n_distinct)
+
+
+def _is_near_number(text: str) -> bool:
+    """Whether a text is a number with one sign too many, such as <0.5 or 12*."""
+    return bool(re.fullmatch(r"[<>≤≥~±*†#]\s*[\d.,]+|[\d.,]+\s*[*†#+]", text))
 
 
 def _are_whole(values: FloatVector) -> bool:

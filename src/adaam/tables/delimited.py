@@ -12,6 +12,7 @@ import numpy as np
 
 from adaam.tables.frame import Cells, Frame, TableError, arranged, counted, missing_cells
 from adaam.tables.number_text import LONGEST_NUMBER
+from adaam.tables.summary_rows import repeated_headers
 
 SEPARATORS = ("\t", ";", "|", ",")
 SAMPLED_ROWS = 100
@@ -73,6 +74,10 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
     text, first_line = _body(text, form)
     if not text.strip():
         raise TableError(f"{label}: is empty.")
+    if re.match(r"\s*<(?:!doctype html|html|\?xml)\b", text, re.IGNORECASE):
+        raise TableError(
+            f"{label}: is a web page or XML, not a table. Was it downloaded from a page that asks to log in?"
+        )
     sep = form.sep
     if sep is None and (given := re.match(r"sep=(.)\r?\n", text)):  # a line that Excel understands
         sep, text, first_line = given[1], text[given.end() :], first_line + 1
@@ -97,6 +102,11 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
         notes.append("the first row is taken as column names; if it is data, add --header no")
     if not rows:
         raise TableError(f"{label}: holds column names, but no rows below them.")
+    again = set(repeated_headers(rows, names)) if header else set()
+    if again:
+        notes.append(f"rows that repeat the header are left out: {len(again)}, the first in line {lines[min(again)]}")
+        rows = [row for i, row in enumerate(rows) if i not in again]
+        lines = [line for i, line in enumerate(lines) if i not in again]
     columns = [_column(rows, j) for j in range(len(names))]
     return arranged(
         names,
@@ -284,8 +294,8 @@ def has_header(rows: list[list[str]], expected: tuple[str, ...]) -> bool:
     first, rest = rows[0], rows[1 : SAMPLED_ROWS + 1]
     if not rest:
         return not all(_is_number(cell) or not cell.strip() for cell in first)
-    if expected:
-        return bool(set(expected) & {cell.strip() for cell in first})
+    if {name.lower() for name in expected} & {cell.strip().lower() for cell in first}:
+        return True
     for_names = for_data = 0
     years: list[int] = []  # columns of numbers under a number
     for j, cell in enumerate(first):

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from adaam._checks import check_whole, check_word
 from adaam.tables.columns import KINDS, Column, content_of
-from adaam.tables.features import features
+from adaam.tables.features import absent_column, features, own_values
 from adaam.tables.frame import CellError, Frame, TableError, frame_of, missing_cells
 from adaam.tables.number_text import NumberSigns, parsed_numbers, table_signs
 from adaam.tables.treatment import Wish, treated
@@ -197,9 +197,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         taken = [column for column in self.columns_ if column.is_taken]
         absent = [column.name for column in taken if column.name not in frame.names]
         if absent:
-            raise TableError(
-                f"column {absent[0]!r} is missing: the model was fitted on {', '.join(c.name for c in taken[:12])}."
-            )
+            raise TableError(absent_column(absent[0], [column.name for column in taken], frame.names))
         blocks = [features(column, frame.column(column.name), self._na_values(), self.missing) for column in taken]
         if any(isinstance(block, csr_array) for block in blocks):
             return csr_array(hstack(blocks, format="csr"))
@@ -235,6 +233,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             column.treatment == "used" and not column.n_missing and column.signs == NumberSigns() and column.scale == 1
             for column in self.columns_
         )
+
+    def own_units(self, X: Any) -> dict[str, Any]:
+        """Return the columns of a table as a person reads them, for a report of its clusters.
+
+        Parameters
+        ----------
+        X : DataFrame, pyarrow Table or array-like of shape (n_samples, n_features)
+            Rows of the table.
+
+        Returns
+        -------
+        columns : dict of str to ndarray of shape (n_samples,)
+            Numbers in their own units, with NaN for what is missing; all other columns as text, with None. Columns that
+            are dropped, constant or empty are left out.
+        """
+        check_is_fitted(self)
+        frame = self._frame(X, reset=False)
+        told = (each for each in self.columns_ if each.kind not in ("dropped", "constant", "empty"))
+        return {
+            each.name: own_values(each, frame.column(each.name), self._na_values())
+            for each in told
+            if each.name in frame.names
+        }
 
     def incomplete_rows(self, X: Any) -> npt.NDArray[np.bool_]:
         """Tell which rows lack a value in a column that takes part.

@@ -1,6 +1,6 @@
 """The features that the cells of a column give, by what was decided when the table was fitted."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,8 +57,7 @@ def features(column: Column, cells: Cells, na_values: tuple[str, ...], missing: 
     else:
         values, bad = parsed_numbers(cells, column.signs, absent)
     if bad:
-        cell, wanted = str(cells[bad[0]])[:40], WANTED.get(column.kind, "a number")
-        raise CellError(f"column {column.name!r} holds {cell!r} in row {bad[0] + 1}, which is not {wanted}.", bad[0])
+        raise CellError(_misfit(column, str(cells[bad[0]])[:40], bad[0] + 1), bad[0])
     values[np.isnan(values)] = np.nan if column.fill is None else float(column.fill)
     return (values[:, None] - column.center) / column.scale
 
@@ -86,7 +85,7 @@ def numbers_of(X: Any, names: Iterable[str]) -> FloatMatrix:
     frame, wanted = frame_of(X), list(names)
     gone = [name for name in wanted if name not in frame.names]
     if gone:
-        raise TableError(f"column {gone[0]!r} is missing: the model was fitted on {', '.join(wanted[:12])}.")
+        raise TableError(absent_column(gone[0], wanted, frame.names))
     signs = dict(zip(frame.names, table_signs(frame), strict=True))
     numbers = np.empty((frame.n_rows, len(wanted)))
     for j, name in enumerate(wanted):
@@ -99,6 +98,44 @@ def numbers_of(X: Any, names: Iterable[str]) -> FloatMatrix:
             held = "is empty" if absent[row] else f"holds {str(cells[row])[:40]!r}"
             raise CellError(f"column {name!r} {held} in row {row + 1}, but the model needs a number there.", row)
     return numbers
+
+
+def _misfit(column: Column, cell: str, row: int) -> str:
+    """Say why a cell cannot be used, and what can be done."""
+    signs = str(column.signs) or ("decimal point" if set(",'") & set(cell) else "")
+    wanted = WANTED.get(column.kind, "a number" + (f" as the others are written ({signs})" if signs else ""))
+    way_out = "Correct it" if column.fill is None else "Correct it, or leave the cell empty to have it filled in"
+    return f"column {column.name!r} holds {cell!r} in row {row}, which is not {wanted}. {way_out}."
+
+
+def own_values(column: Column, cells: Cells, na_values: tuple[str, ...]) -> Any:
+    """Return the cells of a column as a person reads them: numbers in their own units, all else as text.
+
+    What is missing is NaN among numbers and None among texts.
+    """
+    absent = missing_cells(cells, na_values)
+    if column.kind in ("number", "mixed"):
+        values, bad = parsed_numbers(cells, column.signs, absent)
+        values[bad] = np.nan
+        return values
+    texts = np.full(len(cells), None, dtype=object)
+    if cells.dtype.kind == "M":
+        present = cells[~absent].astype("datetime64[s]")
+        is_day = bool((present == present.astype("datetime64[D]")).all())
+        texts[~absent] = np.datetime_as_string(present, unit="D" if is_day else "s")
+    elif cells.dtype.kind == "b":
+        texts[:] = np.where(cells, "yes", "no")
+    else:
+        texts[~absent] = category_texts(cells[~absent])
+    return texts
+
+
+def absent_column(name: str, wanted: Sequence[str], names: Sequence[str]) -> str:
+    """Say that a table lacks a column, and which it has."""
+    close = [each for each in names if each.strip().lower() == name.strip().lower()]
+    hint = f" Rename {close[0]!r} to {name!r}." if close else ""
+    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f"column {name!r} is missing: the model was fitted on {', '.join(wanted[:12])}; the table has {shown}.{hint}"
 
 
 def _indicators(column: Column, cells: Cells, absent: npt.NDArray[np.bool_]) -> FloatMatrix:

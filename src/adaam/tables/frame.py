@@ -3,13 +3,14 @@
 import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_array
 
+from adaam.tables.nested import spread_column
 from adaam.untrusted import UnreadableFileError
 
 Cells = npt.NDArray[Any]  # one column: numbers, booleans, datetime64, or objects that are str or None
@@ -67,7 +68,7 @@ def frame_of(X: Any) -> Frame:
     if isinstance(X, Frame):
         return X
     if hasattr(X, "column_names") and hasattr(X, "schema"):  # pyarrow
-        return arranged(X.column_names, [_arrow_cells(column) for column in X.columns])
+        return _arrow_frame(X)
     if hasattr(X, "iloc"):  # pandas, where names may occur twice
         return arranged(X.columns, [_pandas_cells(X.iloc[:, j]) for j in range(X.shape[1])])
     if hasattr(X, "get_columns"):  # polars
@@ -150,6 +151,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, numbers.Number) or type(value).__name__ == "Decimal":
         number = float(value)
         return None if np.isnan(number) else number
+    if isinstance(value, timedelta):
+        return value / timedelta(days=1)
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day)
     if type(value).__name__ in ("NAType", "NaTType"):
@@ -169,7 +172,20 @@ def _pandas_cells(series: Any) -> Cells:
 def _polars_cells(series: Any) -> Cells:
     if series.null_count() == 0 and (series.dtype.is_numeric() or str(series.dtype) == "Boolean"):
         return np.asarray(series.to_numpy())
-    return _listed_cells(series.to_list())
+    return listed_cells(series.to_list())
+
+
+def _arrow_frame(table: Any) -> Frame:
+    names, columns = [], []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if str(column.type).startswith(("list", "large_list", "fixed_size_list", "struct")):
+            parts = spread_column(str(name), column.to_pylist())
+            names += list(parts)
+            columns += [listed_cells(values) for values in parts.values()]
+        else:
+            names.append(name)
+            columns.append(_arrow_cells(column))
+    return arranged(names, columns)
 
 
 def _arrow_cells(column: Any) -> Cells:
@@ -177,10 +193,11 @@ def _arrow_cells(column: Any) -> Cells:
         values = np.asarray(column.to_numpy())
         if values.dtype.kind in "fiubM":
             return values
-    return _listed_cells(column.to_pylist())
+    return listed_cells(column.to_pylist())
 
 
-def _listed_cells(values: list[Any]) -> Cells:
+def listed_cells(values: list[Any]) -> Cells:
+    """Return a list of values, None for missing, as one column."""
     cells = np.empty(len(values), dtype=object)
     cells[:] = values
     return cells_of(cells)

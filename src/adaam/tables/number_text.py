@@ -16,21 +16,27 @@ LONGEST_NUMBER = 64  # characters; a longer cell is none, and patterns are not t
 SAMPLED_CELLS = 5_000  # of a column, to find its signs by
 
 UNITS = re.compile(r"^(?:[$€£¥]\s*|CHF\s*|EUR\s*|USD\s*)|(?:\s*[$€£¥%]|\s*(?:CHF|EUR|USD))$")
+MEASURES = re.compile(
+    r"(?<=\d)\s*(?P<unit>°[CFNESW]?|[kmµ]?g|[kMG]?t|lbs?|oz|[kcmµ]?m|mi|ft|[mµ]?s|secs?|min|hrs?|h|days?|yrs?|years?|"
+    r"[mcd]?l|[mk]?V|mA|A|[kM]?W|[kM]?Wh|[kMG]?Hz|[kKMGT]i?B|m?bar|[hk]?Pa|ppm|rpm|km/h|mph|m/s|px|bpm|mmHg)$"
+)  # units that may stand behind the numbers of a column, the same in all of them
 SPACES = "\u00a0\u202f\u2009 "
 GROUPED = re.compile(r"[+-]?\d{1,3}(?:([.,' ])\d{2,3}(?:\1\d{2,3})*(?<=\d{3}))(?:([.,])\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class NumberSigns:
-    """The signs between whole and part, and between groups of three digits ("" for none)."""
+    """The signs between whole and part, and between groups of three digits ("" for none); the unit behind them."""
 
     decimal: str = "."
     thousands: str = ""
+    unit: str = ""
 
     def __str__(self) -> str:
         words = {",": "comma", ".": "point", " ": "space", "'": "apostrophe"}
         told = [] if self.decimal == "." else [f"decimal {words.get(self.decimal, self.decimal)}"]
         told += [f"{words.get(self.thousands, self.thousands)} between thousands"] if self.thousands else []
+        told += [f"in {self.unit}"] if self.unit else []
         return ", ".join(told)
 
 
@@ -80,17 +86,49 @@ def evidence_of(cells: Iterable[str]) -> Evidence:
 
 def table_signs(frame: Frame, decimal: str | None = None, thousands: str | None = None) -> list[NumberSigns]:
     """Return the signs of each column of a table, as given or as its cells tell."""
-    found = [evidence_of(_sampled_texts(cells)) for cells in frame.columns]
+    texts = [_sampled_texts(cells) for cells in frame.columns]
+    units = [unit_of(each) for each in texts]
+    found = [evidence_of(_without(unit, each)) for unit, each in zip(units, texts, strict=True)]
     usual = decimal or table_decimal(found)
-    signs = [column_signs(each, usual, frame.decimal) for each in found]
+    signs = [
+        replace(column_signs(each, usual, frame.decimal), unit=unit) for each, unit in zip(found, units, strict=True)
+    ]
     if decimal is not None:
         check_word("decimal", decimal, (".", ","))
-        signs = [NumberSigns(decimal, "" if each.thousands == decimal else each.thousands) for each in signs]
+        signs = [
+            replace(each, decimal=decimal, thousands="" if each.thousands == decimal else each.thousands)
+            for each in signs
+        ]
     if thousands is not None:
         if thousands and thousands == (decimal or "."):
             raise ValueError(f"thousands={thousands!r} is also the decimal sign. Give both, and let them differ.")
         signs = [replace(each, thousands=thousands) for each in signs]
     return signs
+
+
+def unit_of(texts: Iterable[str]) -> str:
+    """Return the unit of measurement behind every number of a column, or "" where there is none or several.
+
+    Examples
+    --------
+    >>> unit_of(["12.5 kg", "9 kg"])
+    'kg'
+    >>> unit_of(["12.5 kg", "900 g"])
+    ''
+    """
+    unit = ""
+    for text in texts:
+        if not text.strip():
+            continue
+        found = MEASURES.search(text.strip()) if len(text) <= LONGEST_NUMBER else None
+        if found is None or (unit and found["unit"] != unit):
+            return ""
+        unit = found["unit"]
+    return unit
+
+
+def _without(unit: str, texts: list[str]) -> list[str]:
+    return [text.strip().removesuffix(unit) for text in texts] if unit else texts
 
 
 def _sampled_texts(cells: Cells) -> list[str]:
@@ -173,7 +211,7 @@ def number(cell: str, signs: NumberSigns) -> float | None:
     >>> number("1.23", NumberSigns(",", ".")) is None
     True
     """
-    text = stripped(cell) if len(cell) <= LONGEST_NUMBER else ""
+    text = stripped(cell.strip().removesuffix(signs.unit)) if len(cell) <= LONGEST_NUMBER else ""
     if not _pattern(signs).fullmatch(text):
         return None
     if signs.thousands:
@@ -197,4 +235,6 @@ def stripped(cell: str) -> str:
     text = cell.strip(SPACES + "\t\r\n").replace("\u2212", "-").replace("\u2019", "'")
     for space in SPACES[:-1]:
         text = text.replace(space, " ")
+    if text[:1] == "(" and text[-1:] == ")" and text[-2:-1].isdigit():  # how accountants write what is owed
+        text = f"-{UNITS.sub('', text[1:-1])}"
     return UNITS.sub("", UNITS.sub("", text)) if not text[-1:].isdigit() or not text[:1].isdigit() else text

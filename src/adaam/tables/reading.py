@@ -1,5 +1,7 @@
-"""Tables from files, by their ending: text (.csv, .tsv, .txt), Parquet, Excel and JSON lines."""
+"""Tables from files, by their ending: text (.csv, .tsv, .txt) and JSON, also gzipped, Parquet and Excel."""
 
+import gzip
+import io
 import json
 import zipfile
 from pathlib import Path
@@ -8,12 +10,16 @@ from typing import Any
 import numpy as np
 
 from adaam.tables.delimited import SAMPLED_ROWS, TextForm, has_header, read_delimited, size_told
-from adaam.tables.frame import Frame, TableError, arranged, cells_of, counted, frame_of
+from adaam.tables.frame import Frame, TableError, arranged, cells_of, counted, frame_of, listed_cells
+from adaam.tables.nested import record_columns
+from adaam.tables.summary_rows import repeated_headers, without_totals
 from adaam.untrusted import open_archive, reading
 
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
+JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 MAX_EXCEL_BYTES = 1 << 29  # unpacked; a sheet of a million rows and twenty columns takes about as much
-ENDINGS = (*TEXT_ENDINGS, ".parquet", ".xlsx", ".xlsm", ".jsonl", ".ndjson")
+MAX_UNPACKED_BYTES = 1 << 32  # of a gzipped file
+ENDINGS = (*TEXT_ENDINGS, *JSON_ENDINGS, ".parquet", ".xlsx", ".xlsm")
 
 
 def read_frame(
@@ -49,49 +55,76 @@ def read_frame(
 
 
 def _read(path: Path, ending: str, form: TextForm, sheet: str | None, expected: tuple[str, ...]) -> Frame:
-    if ending in TEXT_ENDINGS:
-        return read_delimited(path.read_bytes(), str(path), form, expected)
-    if ending in (".jsonl", ".ndjson"):
-        return _read_json_lines(path)
+    inner = path.with_suffix("").suffix.lower() if ending == ".gz" else ending
+    if inner in TEXT_ENDINGS:
+        return without_totals(read_delimited(_content(path, ending), str(path), form, expected))
+    if inner in JSON_ENDINGS:
+        return _read_json(path, _content(path, ending))
     if ending == ".parquet":
         return _read_parquet(path)
     if ending in (".xlsx", ".xlsm"):
-        return _read_excel(path, form, sheet, expected)
+        return without_totals(_read_excel(path, form, sheet, expected))
     if ending in (".xls", ".ods"):
         raise TableError(f"{path}: {ending} files are not read. Save the table as .xlsx or .csv.")
-    raise TableError(f"{path}: ending {ending!r} is not known; use one of {', '.join(ENDINGS)}, .npy, .npz.")
+    if ending in (".feather", ".arrow"):  # a damaged one can end the process, since its reader checks nothing
+        raise TableError(f"{path}: {ending} files are not read. Save the table as .parquet.")
+    if ending in (".zip", ".bz2", ".xz", ".zst", ".7z"):
+        raise TableError(f"{path}: {ending} files are not read. Unpack it first; .csv.gz is read as it is.")
+    raise TableError(f"{path}: ending {ending!r} is not known; use one of {', '.join(ENDINGS)}, .csv.gz, .npy, .npz.")
 
 
-def _read_json_lines(path: Path) -> Frame:
-    records, lines = [], []
-    with path.open(encoding="utf-8-sig") as stream:
+def _content(path: Path, ending: str) -> bytes:
+    """Return the bytes of a file, unpacked; one that unpacks to more than can be meant is refused."""
+    if ending != ".gz":
+        return path.read_bytes()
+    with gzip.open(path) as stream:
+        data = stream.read(MAX_UNPACKED_BYTES + 1)
+    if len(data) > MAX_UNPACKED_BYTES:
+        raise TableError(f"{path}: unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB. Unpack it, and take a part.")
+    return data
+
+
+def _read_json(path: Path, data: bytes) -> Frame:
+    """Read one object a line, or one list of objects."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path}: is not UTF-8 text ({error}).") from error
+    if not text.strip():
+        raise TableError(f"{path}: is empty.")
+    lines = None
+    if text.lstrip()[0] == "[":
         try:
-            for number, line in enumerate(stream, start=1):
-                if line.strip():
-                    record = json.loads(line)
-                    if not isinstance(record, dict):
-                        raise TableError(f"{path}: line {number} holds no object of names and values.")
-                    records.append(record)
-                    lines.append(number)
-        except UnicodeDecodeError as error:
-            raise TableError(f"{path}: is not UTF-8 text ({error}).") from error
+            records = json.loads(text)
         except (json.JSONDecodeError, RecursionError) as error:
-            raise TableError(f"{path}: line {number} is not JSON ({error}). Each line must hold one object.") from error
+            raise TableError(f"{path}: is not JSON ({error}).") from error
+        for number, record in enumerate(records, start=1):
+            if not isinstance(record, dict):
+                raise TableError(f"{path}: entry {number} of the list is no object of names and values.")
+    else:
+        records, lines = _json_lines(path, text)
     if not records:
         raise TableError(f"{path}: is empty.")
-    names = list(dict.fromkeys(name for record in records for name in record))
-    columns = []
-    for name in names:
-        cells = np.empty(len(records), dtype=object)
-        cells[:] = [_flat(record.get(name)) for record in records]
-        columns.append(cells_of(cells))
-    note = f"{path}: {size_told(len(records), len(names))}"
-    return arranged(names, columns, lines=np.array(lines), notes=[note])
+    columns = record_columns(records)
+    note = f"{path}: {size_told(len(records), len(columns))}"
+    more = {} if lines is None else {"lines": np.array(lines)}
+    return arranged(columns, [listed_cells(values) for values in columns.values()], notes=[note], **more)
 
 
-def _flat(value: Any) -> Any:
-    """A nested value is kept as its text."""
-    return json.dumps(value) if isinstance(value, dict | list) else value
+def _json_lines(path: Path, text: str) -> tuple[list[Any], list[int]]:
+    records, lines = [], []
+    for number, line in enumerate(io.StringIO(text), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise TableError(f"{path}: line {number} is not JSON ({error}). Each line must hold one object.") from error
+        if not isinstance(record, dict):
+            raise TableError(f"{path}: line {number} holds no object of names and values.")
+        records.append(record)
+        lines.append(number)
+    return records, lines
 
 
 def _read_parquet(path: Path) -> Frame:
@@ -129,8 +162,9 @@ def _read_excel(path: Path, form: TextForm, sheet: str | None, expected: tuple[s
         raise TableError(f"{path}: cannot be read as an Excel file: {error}") from error
     notes = [f"other sheets are left out: {', '.join(others)}; --sheet NAME reads one"] if others and not sheet else []
     kept = [(i + 1, row) for i, row in enumerate(rows) if i >= form.skip and any(_is_filled(cell) for cell in row)]
+    hint = f" Choose another sheet with --sheet NAME: {', '.join(others)}." if others else ""
     if not kept:
-        raise TableError(f"{path}: sheet {name!r} is empty.")
+        raise TableError(f"{path}: sheet {name!r} is empty.{hint}")
     # Titles above a table fill one cell; a table of one column has no such lines.
     width = max(sum(map(_is_filled, row)) for _, row in kept)
     start = next(i for i, (_, row) in enumerate(kept) if sum(map(_is_filled, row)) > min(1, width - 1))
@@ -142,17 +176,38 @@ def _read_excel(path: Path, form: TextForm, sheet: str | None, expected: tuple[s
     header = has_header(sampled, expected) if form.header is None else form.header
     body = kept[1:] if header else kept
     if not body:
-        raise TableError(f"{path}: sheet {name!r} holds column names, but no rows below them.")
+        raise TableError(f"{path}: sheet {name!r} holds column names, but no rows below them.{hint}")
     filled = [j for j in range(len(first)) if any(_is_filled(row[j]) for _, row in kept)]
     names = ["" if first[j] is None else str(first[j]) for j in filled] if header else [f"x{j}" for j in filled]
+    again = set(repeated_headers([[row[j] for j in filled] for _, row in body], names)) if header else set()
+    if again:
+        notes.append(f"rows that repeat the header are left out: {len(again)}")
+        body = [each for i, each in enumerate(body) if i not in again]
     columns = []
     for j in filled:
         cells = np.empty(len(body), dtype=object)
         cells[:] = [row[j] for _, row in body]
         columns.append(cells_of(cells))
+    empty = {name: j for name, j in zip(names, filled, strict=True) if not any(_is_filled(row[j]) for _, row in body)}
+    notes += [
+        f"column {each!r} holds formulas without stored values; open the file in a spreadsheet and save it to use them"
+        for each in _formula_columns(path, name, empty, body[0][0])
+    ]
     size = size_told(len(body), len(names))
     note = f"{path}: sheet {name!r}, {size}, {'with' if header else 'without'} a header"
     return arranged(names, columns, lines=np.array([i for i, _ in body]), notes=[note, *notes])
+
+
+def _formula_columns(path: Path, sheet: str, empty: dict[str, int], line: int) -> list[str]:
+    """Return those of the columns without values whose cells are formulas that no spreadsheet has worked out."""
+    if not empty:
+        return []
+    import openpyxl
+
+    book = openpyxl.load_workbook(path, read_only=True)
+    (row,) = book[sheet].iter_rows(line, line, values_only=True)
+    book.close()
+    return [name for name, j in empty.items() if j < len(row) and str(row[j]).startswith("=")]
 
 
 def _is_filled(cell: Any) -> bool:

@@ -10,7 +10,7 @@ from sklearn.impute import SimpleImputer
 from adaam.tables.columns import MOST_MISSING, Column, Content
 from adaam.tables.dates import days
 from adaam.tables.frame import Cells, TableError
-from adaam.tables.number_text import NumberSigns
+from adaam.tables.number_text import MEASURES, NumberSigns
 
 MISSING_CATEGORY = "(missing)"
 OTHER_CATEGORY = "(other)"
@@ -37,6 +37,7 @@ def treated(name: str, cells: Cells, found: Content, signs: NumberSigns, wish: W
         signs.decimal,
         signs.thousands,
         form=found.form,
+        unit=signs.unit,
     )
     kind = wish.kind or _kind_to_take(found, wish)
     if found.kind == "mixed" and kind in (None, "number"):
@@ -100,6 +101,12 @@ def _first_bad(name: str, cells: Cells, found: Content) -> str:
     cell = str(cells[row])
     more = f" ({len(found.bad) - 1} more rows hold no number either)" if len(found.bad) > 1 else ""
     shown = f"'{name}'" if " " in name else name
+    units = sorted({match["unit"] for each in found.bad[:1000] if (match := MEASURES.search(str(cells[each]).strip()))})
+    if len(units) > 1:
+        return (
+            f"column {name!r} holds numbers in {' and '.join(units[:3])}, as in row {row + 1}: {cell[:40]!r}; write "
+            f"them in one unit, or leave the column out with --drop {shown}"
+        )
     above = ", or skip lines above the table with --skip N" if row < 5 else ""
     return (
         f"column {name!r} is numeric, but row {row + 1} holds {cell[:40]!r}{more}; correct the cell, treat it as "
@@ -130,7 +137,8 @@ def _date(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
     if bad:
         shown = str(cells[bad[0]])[:40]
         raise TableError(
-            f"should be dates, but row {bad[0] + 1} holds {shown!r}, which cannot be read like the others."
+            f"should be dates, but row {bad[0] + 1} holds {shown!r}, which cannot be read like the others "
+            f"({column.form or 'ISO'}). Write all dates in one form, such as 2024-05-31, or leave the column out."
         )
     form = "" if column.form in ("ISO", "") else f", read as {column.form}"
     told = _filled(column, values, found, f"dates as days since 1970{form}")

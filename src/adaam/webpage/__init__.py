@@ -1,17 +1,20 @@
 """Self-contained pages: one HTML file that runs its own scripts alone and loads nothing from anywhere."""
 
-from adaam.webpage.document import plotly_script, policy, script_json, shared_asset
-from adaam.webpage.png import columns_of, data_url, diverging_palette, png, sheet, signed_bytes
+from adaam.webpage.document import PageKind, html_document, plane_points, plotly_script, policy, script_json
+from adaam.webpage.png import columns_of, data_url, diverging_palette, png, sheet, signed_bytes, sprite
 
 __all__ = [
+    "PageKind",
     "columns_of",
     "data_url",
     "diverging_palette",
+    "html_document",
+    "plane_points",
     "plotly_script",
     "png",
     "policy",
     "script_json",
-    "shared_asset",
     "sheet",
     "signed_bytes",
+    "sprite",
 ]

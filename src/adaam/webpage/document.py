@@ -1,11 +1,94 @@
-"""What every page is made of: a policy for the browser, data that cannot break out, the charting library, assets."""
+"""One self-contained HTML file: a shared frame, style and scripts, what a page adds to them, and its data."""
 
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from importlib.resources import files
+from string import Template
 from typing import Any
+
+import numpy as np
+
+from adaam._typing import FloatMatrix
+from adaam._version import __version__
+
+SHARED = "adaam.webpage"
+SHARED_SCRIPTS = ("dom.js", "plot.js", "stage.js", "tables.js")
+
+
+@dataclass(frozen=True, slots=True)
+class PageKind:
+    """A kind of page: what it adds to the frame that all pages share.
+
+    The folder `assets` of its package holds `body.html`, whose placeholders are filled in, `page.css` and its scripts.
+    """
+
+    package: str
+    scripts: tuple[str, ...]  # in the order they run
+    skip: str  # what the first link, for the keyboard, says
+    noscript: str  # what works without scripts
+    footer: str = ""  # HTML
+
+
+def html_document(
+    kind: PageKind,
+    *,
+    title: str,
+    links: Sequence[tuple[str, str]],
+    parts: Mapping[str, str],
+    data: Any,
+    charting: str | None = None,
+) -> str:
+    """Put a page together.
+
+    Parameters
+    ----------
+    kind : PageKind
+        What it is.
+    title : str
+        Its title, as plain text.
+    links : sequence of pairs of str
+        Ids of its sections and their names in the bar at the top.
+    parts : mapping of str to str
+        HTML for the placeholders of its body.
+    data : JSON-like
+        What its scripts draw.
+    charting : str, default=None
+        The charting library; None means plotly.js, as the package `plotly` carries it.
+
+    Returns
+    -------
+    str
+        The whole file. It runs its own scripts alone and loads nothing.
+    """
+    charting = plotly_script() if charting is None else charting
+    # The theme must be set before anything is painted.
+    first = asset(SHARED, "theme.js")
+    own = [asset(SHARED, name) for name in SHARED_SCRIPTS] + [asset(kind.package, name) for name in kind.scripts]
+    later = "\n".join(own)
+    return Template(asset(SHARED, "page.html")).substitute(
+        policy=escape(policy((first, charting, later))),
+        version=escape(__version__),
+        title=escape(title),
+        style=asset(SHARED, "base.css") + asset(kind.package, "page.css"),
+        skip=escape(kind.skip),
+        links="\n  ".join(f'<a href="#{name}">{escape(words)}</a>' for name, words in links),
+        body=Template(asset(kind.package, "body.html")).substitute(parts),
+        footer=kind.footer,
+        noscript=escape(kind.noscript),
+        data=script_json(data),
+        first=first,
+        charting=charting,
+        later=later,
+    )
+
+
+def asset(package: str, name: str) -> str:
+    """Return a style, script or template of a package."""
+    return (files(package) / "assets" / name).read_text(encoding="utf-8")
 
 
 def plotly_script() -> str:
@@ -33,6 +116,7 @@ def script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def shared_asset(name: str) -> str:
-    """Return a style or script that all pages have in common."""
-    return (files("adaam.webpage") / "assets" / name).read_text(encoding="utf-8")
+def plane_points(plane: FloatMatrix) -> list[list[float]]:
+    """Return two lists of coordinates between -1 and 1: a plane has no unit of its own."""
+    size = float(np.abs(plane).max(initial=0.0)) or 1.0
+    return [[round(float(value), 4) for value in axis / size] for axis in plane.T]

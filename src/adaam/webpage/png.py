@@ -2,6 +2,7 @@
 
 import base64
 import io
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,14 @@ def sheet(tiles: IntMatrix, n_columns: int) -> IntMatrix:
 def columns_of(n_tiles: int, height: int, width: int) -> int:
     """Tiles in a row of a sheet that is about square: browsers limit the length of a side, not the area."""
     return max(1, min(n_tiles, round(float(np.sqrt(n_tiles * height / width)))))
+
+
+def sprite(tiles: IntMatrix, palette: IntMatrix | None = None) -> dict[str, Any]:
+    """Return tiles of shape (n, height, width[, 3]) as a sheet that a script cuts them from."""
+    n, height, width = tiles.shape[:3]
+    n_columns = columns_of(n, height, width)
+    url = data_url(png(sheet(tiles, n_columns), palette))
+    return {"url": url, "columns": n_columns, "count": n, "height": height, "width": width}
 
 
 def png(picture: IntMatrix, palette: IntMatrix | None = None) -> bytes:

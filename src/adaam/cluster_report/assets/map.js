@@ -1,24 +1,24 @@
 "use strict";
 /* The map: colours, highlights, selection by lasso, the row under the pointer and the row that is kept. */
 const Atlas = (() => {
-  const { make } = Dom;
+  const { make, fact, pick } = Dom;
   const { raw } = Data;
-  const tip = document.getElementById("tip");
   const plot = document.getElementById("map-plot");
-  const stage = document.getElementById("stage");
-  const ring = document.getElementById("ring");
   const inspector = document.getElementById("inspector");
   const chosenRows = document.getElementById("selection");
   const DIM = 0.07;
   const state = { space: "neighbours", coloring: "cluster", highlight: null, selected: null, row: null, drag: Plot.isTouch() ? "scroll" : "lasso" };
-  let pointer = "mouse";
+  const stage = new Stage({
+    stage: document.getElementById("stage"), plot, ring: document.getElementById("ring"), live: document.getElementById("live"),
+    points: () => raw.spaces[state.space], kept: () => state.row, keep: choose, say: Data.describe, tip: tipOf,
+  });
 
   /* Colourings: each says how a row is coloured, and by groups or by a scale. */
   function coloring() {
     const [kind, k] = state.coloring.split(":");
     if (kind === "layer") {
       const { colors } = Data.layers[k];
-      return { of: (place) => Data.layerLabel(k, place), color: (group) => Data.color(group < 0 ? -1 : colors[group]) };
+      return { of: (place) => Data.layerLabel(k, place), color: (group) => (group < 0 ? Data.color(-1) : colors[Theme.current()][group]) };
     }
     if (kind === "strength") return { scale: Data.strength, range: [0, 1], title: "strength" };
     if (kind === "outlier") return { scale: Data.outlierScore, range: [0, 1], title: "outlier score" };
@@ -29,7 +29,7 @@ const Atlas = (() => {
       const place = new Map(names.map((name, i) => [name, i]));
       return { of: (row) => place.get(column.values[row]), color: (group) => Data.color(names[group] === null ? -1 : group), names };
     }
-    return { of: Data.label, color: Data.color };
+    return { of: Data.label, color: Data.color, words: raw.summaries };
   }
 
   /* Range of a column without its most extreme hundredth on either side, which would take all colours. */
@@ -41,7 +41,6 @@ const Atlas = (() => {
   }
 
   const isLit = (place) => state.highlight === null || state.highlight.has(place);
-  const median = (values) => values.sort((a, b) => a - b)[Math.floor(values.length / 2)];
 
   function figure(width) {
     const [x, y] = raw.spaces[state.space];
@@ -60,21 +59,21 @@ const Atlas = (() => {
       type: "scatter", mode: "markers", x, y, customdata: Data.every, hoverinfo: "none", marker,
       selectedpoints: state.selected === null ? null : [...state.selected], selected: { marker: { opacity: 0.95 } }, unselected: { marker: { opacity: DIM } },
     };
-    const range = (values) => { let [low, high] = [Infinity, -Infinity]; for (const value of values) { low = Math.min(low, value); high = Math.max(high, value); } const room = (high - low || 1) * 0.04; return [low - room, high + room]; };
-    const quiet = { showticklabels: false, ticks: "", zeroline: false, showgrid: false, showline: false };
+    const height = Math.max(340, Math.min(width * 0.8, 620));
+    const ranges = [Stage.range(x), Stage.range(y)];
     return {
       traces: [trace],
       layout: Plot.layout({
-        height: Math.max(340, Math.min(width * 0.8, 620)), margin: { l: 4, r: 4, t: 4, b: 4 }, showlegend: false, annotations: names(by, x, y), hoverdistance: 12,
-        xaxis: Plot.axis({ ...quiet, range: range(x) }), yaxis: Plot.axis({ ...quiet, range: range(y) }), uirevision: state.space,
+        height, margin: { l: 4, r: 4, t: 4, b: 4 }, showlegend: false, annotations: names(by, [x, y], { width: width - 8, height: height - 8 }, ranges), hoverdistance: 12,
+        xaxis: Plot.axis({ ...Stage.QUIET, range: ranges[0] }), yaxis: Plot.axis({ ...Stage.QUIET, range: ranges[1] }), uirevision: state.space,
         dragmode: state.drag === "scroll" ? false : state.drag,
         newselection: { line: { color: Plot.style("--ink"), width: 1.5, dash: "dot" } },
       }),
     };
   }
 
-  /* The name of each group stands at the median of its rows. */
-  function names(by, x, y) {
+  /* Names of the groups that are lit; not of hundreds, which would cover the rows. */
+  function names(by, points, box, ranges) {
     if (by.scale) return [];
     const groups = new Map();
     for (const place of Data.every) {
@@ -85,25 +84,13 @@ const Atlas = (() => {
       groups.get(group).push(place);
     }
     if (groups.size > 150) return [];
-    return [...groups].map(([group, places]) => ({
-      x: median(places.map((place) => x[place])), y: median(places.map((place) => y[place])), text: `<b>${Plot.escapeHtml(by.names ? (by.names[group] ?? "–") : group)}</b>`, showarrow: false,
-      bgcolor: Plot.style("--panel"), bordercolor: by.color(group), borderwidth: 1.5, borderpad: 2, font: { size: groups.size > 40 ? 10 : 11, color: Plot.style("--ink") }, opacity: 0.9, captureevents: false,
-    }));
+    const shown = [...groups].map(([group, rows]) => ({ rows, tag: String(by.names ? (by.names[group] ?? "–") : group), words: by.words?.[group], color: by.color(group) }));
+    return Stage.names(shown, points, box, ranges);
   }
 
-  const draw = () => Plot.show(plot, figure, { displayModeBar: false, doubleClick: "reset", scrollZoom: false }).then(placeRing);
+  const draw = () => Plot.show(plot, figure, { displayModeBar: false, doubleClick: "reset", scrollZoom: false }).then(() => stage.placeRing());
 
-  /* A row of buttons, one of them pressed. */
-  function pick(legend, field, choices) {
-    return make("fieldset", { class: "switch" }, make("legend", {}, legend), ...choices.map(([value, words]) => make("button", {
-      type: "button", "data-value": value, "aria-pressed": String(state[field] === value),
-      onclick: (event) => {
-        state[field] = value;
-        for (const each of event.currentTarget.parentElement.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === event.currentTarget));
-        draw();
-      },
-    }, words)));
-  }
+  const set = (field) => (value) => { state[field] = value; draw(); };
 
   function controls() {
     const option = (value, words) => make("option", { value }, words);
@@ -114,12 +101,15 @@ const Atlas = (() => {
       ...group("columns", raw.columns.map((column, k) => option(`column:${k}`, column.name))));
     document.getElementById("map-controls").append(
       make("label", {}, "Colour by ", select),
-      pick("Layout", "space", [["neighbours", "neighbours"], ["plane", "plane"]]),
-      pick("Drag to", "drag", [["lasso", "select"], ["zoom", "zoom"], ["pan", "move"], ...(Plot.isTouch() ? [["scroll", "scroll page"]] : [])]),
+      pick("Layout", state.space, [["neighbours", "neighbours"], ["plane", "plane"]], set("space")),
+      pick("Drag to", state.drag, [["lasso", "select"], ["zoom", "zoom"], ["pan", "move"], ...(Plot.isTouch() ? [["scroll", "scroll page"]] : [])], set("drag")),
       make("span", { class: "switch" },
         make("button", { type: "button", "aria-label": "Zoom in", onclick: () => zoom(0.7) }, "+"),
         make("button", { type: "button", "aria-label": "Zoom out", onclick: () => zoom(1 / 0.7) }, "−"),
         make("button", { type: "button", id: "reset", onclick: reset }, "reset view")));
+    document.getElementById("finder").append(
+      make("input", { type: "search", id: "find", placeholder: "Find on the map", "aria-label": "Find on the map", oninput: (event) => find(event.target.value) }),
+      make("span", { id: "found", role: "status" }));
     legend();
   }
 
@@ -135,6 +125,8 @@ const Atlas = (() => {
 
   function reset() {
     const { layout } = figure(plot.clientWidth);
+    document.getElementById("find").value = "";
+    document.getElementById("found").textContent = "";
     highlight(null);
     clear();
     Plotly.relayout(plot, { "xaxis.range": layout.xaxis.range, "yaxis.range": layout.yaxis.range });
@@ -188,10 +180,32 @@ const Atlas = (() => {
       make("h3", {}, `${places.length.toLocaleString("en")} row${places.length === 1 ? "" : "s"} selected`),
       make("ul", { class: "shares" }, ...lines.slice(0, 8).map(([label, count]) => make("li", {}, make("i", { class: "swatch", style: `background:${Data.color(label)}` }), Data.labelName(label), make("b", {}, count.toLocaleString("en"))))),
       ...(lines.length > 8 ? [make("p", {}, `and ${lines.length - 8} more clusters`)] : []),
+      ...apart(),
       make("p", { class: "actions" },
         make("button", { type: "button", class: "plain", id: "list-selected", onclick: () => Table.list({ places: state.selected }) }, "List them"),
         make("button", { type: "button", class: "plain", id: "download-selected", onclick: () => Data.download(Data.csvOf([...state.selected]), Data.fileName("selected")) }, "Download"),
         make("button", { type: "button", class: "plain", id: "clear-selected", onclick: () => { clear(); draw(); } }, "Clear")));
+  }
+
+  /* What the selected rows have in common, and others have not. */
+  function apart() {
+    const found = Apart.of(state.selected);
+    if (!found.length) return [];
+    return [make("h4", {}, "What sets them apart"), make("ul", { class: "apart" }, ...found.map(({ words, told }) => make("li", {}, words, make("small", {}, told))))];
+  }
+
+  /* Rows that hold these words are lit, all others dimmed. */
+  let waiting = 0;
+  function find(query) {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      mark(null);
+      clear();
+      const places = Table.matching(query);
+      state.highlight = places === null ? null : new Set(places);
+      document.getElementById("found").textContent = places === null ? "" : `${places.length.toLocaleString("en")} found`;
+      draw();
+    }, 150);
   }
 
   function clear() {
@@ -209,61 +223,30 @@ const Atlas = (() => {
     return parts;
   }
 
-  const fact = (name, ...value) => make("div", {}, make("dt", {}, name), make("dd", {}, ...value));
-
   function choose(place) {
     state.row = place;
     const label = Data.label(place);
     inspector.replaceChildren(make("h3", {}, Data.rowName(place)), ...content(place, false), make("dl", {},
       fact("cluster", make("i", { class: "swatch", style: `background:${Data.color(label)}` }), " ", label < 0 ? "none" : make("a", { href: `#cluster-${label}` }, String(label))),
       fact("strength", Data.strength(place).toFixed(2)), fact("outlier score", Data.outlierScore(place).toFixed(2)),
-      ...Data.layers.map((_, k) => fact(`layer ${k + 1}`, String(Data.layerLabel(k, place)))),
+      ...(Data.layers.length ? [fact("in layers", Data.layers.map((_, k) => Data.layerLabel(k, place)).join(" › "))] : []),
       ...raw.columns.slice(0, 12).map((column) => fact(column.name, Data.number(column.values[place])))));
     inspector.dataset.place = place;
-    placeRing();
+    stage.placeRing();
   }
 
-  function placeRing() {
-    const area = plot.querySelector(".nsewdrag");
-    if (!area || state.row === null) { ring.hidden = true; return; }
-    const [x, y] = raw.spaces[state.space].map((axis) => axis[state.row]);
-    const { xaxis, yaxis } = plot.layout;
-    const [box, home] = [area.getBoundingClientRect(), stage.getBoundingClientRect()];
-    const across = (x - xaxis.range[0]) / (xaxis.range[1] - xaxis.range[0]);
-    const up = (y - yaxis.range[0]) / (yaxis.range[1] - yaxis.range[0]);
-    ring.hidden = across < 0 || across > 1 || up < 0 || up > 1;
-    Object.assign(ring.style, { left: `${box.left - home.left - stage.clientLeft + across * box.width}px`, top: `${box.top - home.top - stage.clientTop + (1 - up) * box.height}px` });
-  }
-
-  function key(event) {
-    const step = Dom.ARROWS[event.key];
-    if (!step || event.target !== stage) return;
-    event.preventDefault();
-    tip.hidden = true;
-    const next = state.row === null ? 0 : Dom.towards(raw.spaces[state.space], state.row, step);
-    if (next === null) return;
-    choose(next);
-    document.getElementById("live").textContent = Data.describe(next);
+  function tipOf(place) {
+    const label = Data.label(place);
+    const values = Pictures.has || raw.texts ? [] : raw.columns.slice(0, 4).map((column) => make("div", {}, `${column.name} ${Data.number(column.values[place])}`));
+    return [...content(place, true), make("div", { class: "who" }, make("i", { class: "swatch", style: `background:${Data.color(label)}` }), ` ${Data.rowName(place)} · ${Data.labelName(label)}`), ...values];
   }
 
   async function start() {
     controls();
     await draw();
-    plot.on("plotly_hover", ({ points, event }) => {
-      const place = points[0].customdata;
-      if (pointer === "touch" || !event) return;
-      const label = Data.label(place);
-      const values = Pictures.has || raw.texts ? [] : raw.columns.slice(0, 4).map((column) => make("div", {}, `${column.name} ${Data.number(column.values[place])}`));
-      Dom.showTip(tip, event, ...content(place, true), make("div", { class: "who" }, make("i", { class: "swatch", style: `background:${Data.color(label)}` }), ` ${Data.rowName(place)} · ${Data.labelName(label)}`), ...values);
-    });
-    plot.on("plotly_unhover", () => { tip.hidden = true; });
-    plot.on("plotly_click", ({ points }) => choose(points[0].customdata));
+    stage.bind();
     plot.on("plotly_selected", (event) => { if (event?.points?.length) { select(event.points.map((point) => point.customdata)); draw(); } });
     plot.on("plotly_deselect", () => { clear(); draw(); });
-    plot.on("plotly_relayout", placeRing);
-    stage.addEventListener("pointermove", (event) => { pointer = event.pointerType; });
-    stage.addEventListener("mouseleave", () => { tip.hidden = true; });
-    stage.addEventListener("keydown", key);
     choose(Data.placeOf.get(Number(document.querySelector("[data-row]")?.dataset.row)) ?? 0);
   }
 

@@ -11,10 +11,10 @@ const Table = (() => {
   const columns = [
     { name: raw.ids ? "id" : "row", value: (place) => (raw.ids ? Data.rowName(place) : Data.rows[place]), shown: (place) => Data.rowName(place), words: Boolean(raw.ids) },
     { name: "cluster", value: Data.label, shown: (place) => make("span", { class: "tag" }, make("i", { class: "swatch", style: `background:${Data.color(Data.label(place))}` }), Data.label(place) < 0 ? "none" : String(Data.label(place))) },
-    { name: "strength", value: Data.strength, shown: (place) => Data.strength(place).toFixed(2), number: true },
-    { name: "outlier score", value: Data.outlierScore, shown: (place) => Data.outlierScore(place).toFixed(2), number: true },
     ...(raw.images ? [{ name: "image", shown: (place) => Pictures.canvas(place, Data.rowName(place)) }] : []),
     ...(raw.texts ? [{ name: "text", value: (place) => raw.texts[place], shown: (place) => raw.texts[place], words: true, wide: true }] : []),
+    { name: "strength", value: Data.strength, shown: (place) => Data.strength(place).toFixed(2), number: true },
+    { name: "outlier score", value: Data.outlierScore, shown: (place) => Data.outlierScore(place).toFixed(2), number: true },
     ...raw.columns.map((column) => ({
       name: column.name, value: (place) => column.values[place], shown: (place) => Data.number(column.values[place]), number: column.number, words: !column.number,
     })),
@@ -27,11 +27,15 @@ const Table = (() => {
     return searched;
   };
 
+  /* Places of the rows that hold all words, in any order; null where there is no word. */
+  function matching(query) {
+    const words = query.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    return words.length === 0 ? null : Data.every.filter((place) => words.every((word) => searchable()[place].includes(word)));
+  }
+
   function found() {
-    const words = state.query.trim().toLowerCase().split(/\s+/).filter(Boolean);
     const chosen = state.places;
-    const result = Data.every.filter((place) => (chosen === null || chosen.has(place)) && (state.cluster === "" || String(Data.label(place)) === state.cluster)
-      && (words.length === 0 || words.every((word) => searchable()[place].includes(word))));
+    const result = (matching(state.query) ?? Data.every).filter((place) => (chosen === null || chosen.has(place)) && (state.cluster === "" || String(Data.label(place)) === state.cluster));
     if (state.sort === null) return result;
     const { value, words: isWords } = columns[state.sort];
     const compare = (a, b) => {
@@ -98,5 +102,5 @@ const Table = (() => {
     paint();
     document.getElementById("rows").scrollIntoView();
   }
-  return { start, paint, list };
+  return { start, paint, list, matching };
 })();

@@ -1,5 +1,5 @@
 "use strict";
-/* Elements made in one call, pictures cut from a sheet, the box under the pointer, the next point in a direction. */
+/* Elements made in one call, rows of buttons, pictures cut from a sheet, the box under the pointer, the next point in a direction. */
 const Dom = (() => {
   function make(tag, attributes = {}, ...children) {
     const element = document.createElement(tag);
@@ -48,6 +48,19 @@ const Dom = (() => {
     return best;
   }
 
+  /* A row of buttons, one of them pressed. */
+  function pick(legend, current, choices, chosen) {
+    return make("fieldset", { class: "switch" }, make("legend", {}, legend), ...choices.map(([value, words]) => make("button", {
+      type: "button", "data-value": value, "aria-pressed": String(value === current),
+      onclick: (event) => {
+        for (const each of event.currentTarget.parentElement.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === event.currentTarget));
+        chosen(value);
+      },
+    }, words)));
+  }
+
+  const fact = (name, ...value) => make("div", {}, make("dt", {}, name), make("dd", {}, ...value));
+
   const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
-  return { make, loaded, cut, showTip, towards, ARROWS };
+  return { make, loaded, cut, showTip, towards, pick, fact, ARROWS };
 })();

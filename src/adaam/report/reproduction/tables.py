@@ -2,11 +2,12 @@
 
 from html import escape
 
+from adaam.report.reproduction.overview import OWN
 from adaam.report.summary import method_title
 from adaam.report.tables import Cell, Table
 
 PAPER_NAMES = {"table1": "Table 1. ", "table2": "Table 2. "}
-OURS = method_title("adaam")
+OURS = frozenset(map(method_title, OWN))
 LONG = 40  # lines from which a table scrolls in its box
 
 
@@ -44,8 +45,8 @@ def _cell(table: Table, place: int, cell: Cell) -> str:
 
 
 def _mark(row: tuple[Cell, ...]) -> str:
-    """Rows of the method that the page is about are told from the others."""
-    return ' class="ours"' if OURS in {cell.text for cell in row} else ""
+    """Rows of the methods that the page is about are told from the others."""
+    return ' class="ours"' if OURS & {cell.text for cell in row} else ""
 
 
 def _kind(table: Table, place: int) -> str:

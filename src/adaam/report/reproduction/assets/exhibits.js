@@ -1,9 +1,7 @@
 "use strict";
 /* One data set: its scatter with the row under the pointer, components, confusion and neighbours. */
 const Exhibits = (() => {
-  const tip = document.getElementById("tip");
-
-  const { make, loaded } = Dom;
+  const { make, loaded, fact } = Dom;
 
   class DataSet {
     constructor(panel) {
@@ -28,7 +26,7 @@ const Exhibits = (() => {
     async paint() {
       const { data } = this;
       await Charts.show(this.plot, (width) => this.scatter(width));
-      if (!this.isBound) this.bind();
+      if (!this.isBound) { this.isBound = true; this.stage.bind(); }
       await Charts.show(this.confusionPlot, (width) => Charts.confusion(this.result().confusion)(width));
       if (this.weightsPlot) await Charts.show(this.weightsPlot, Charts.weights(data));
       this.select(this.selected);
@@ -83,17 +81,9 @@ const Exhibits = (() => {
       return `row ${data.rows[place]}, class ${data.classes[place]}, cluster ${this.result().clusters[place]}`;
     }
 
-    /* A row of buttons, one of them pressed, that sets a field. */
+    /* A row of buttons that sets a field. */
     pick(legend, field, choices, changed) {
-      return make("fieldset", { class: "switch" }, make("legend", {}, legend),
-        ...choices.map(([value, words]) => make("button", {
-          type: "button", "data-value": value, "aria-pressed": String(this[field] === value),
-          onclick: (event) => {
-            this[field] = value;
-            for (const each of event.currentTarget.parentElement.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === event.currentTarget));
-            changed();
-          },
-        }, words)));
+      return Dom.pick(legend, this[field], choices, (value) => { this[field] = value; changed(); });
     }
 
     /* The scatter */
@@ -105,13 +95,18 @@ const Exhibits = (() => {
         make("option", { value: "" }, "all"), ...data.confusion.map((_, place) => make("option", { value: place }, String(place))));
       const before = about.is_image ? "raw pixels" : "raw rows";
       this.plot = make("div", { class: "plot" });
-      this.ring = make("div", { class: "ring", "aria-hidden": "true" });
-      this.stage = make("div", {
-        class: "stage", tabindex: "0", role: "application", "aria-label": `Scatter of ${data.title}. Arrow keys move from row to row, Enter shows its neighbours.`,
-        onkeydown: (event) => this.key(event), onpointermove: (event) => { this.pointer = event.pointerType; }, onmouseleave: () => { tip.hidden = true; },
-      }, this.plot, this.ring);
+      const ring = make("div", { class: "ring", "aria-hidden": "true" });
+      const stage = make("div", {
+        class: "stage panel", tabindex: "0", role: "application", "aria-label": `Scatter of ${data.title}. Arrow keys move from row to row, Enter shows its neighbours.`,
+        onkeydown: (event) => { if (event.key === "Enter" && event.target === stage) { this.neighbors(); event.preventDefault(); } },
+      }, this.plot, ring);
       this.inspector = make("div", { class: "inspector" });
-      this.live = make("p", { class: "sr", "aria-live": "polite" });
+      const live = make("p", { class: "sr", "aria-live": "polite" });
+      this.stage = new Stage({
+        stage, plot: this.plot, ring, live, points: () => data[this.view], kept: () => this.selected, say: (place) => this.describe(place),
+        keep: (place, byKey) => { this.select(place); if (!byKey) this.neighbors(); }, 
+        tip: (place) => { this.select(place); return [this.picture(place), `class ${data.classes[place]}, cluster ${this.result().clusters[place]}`]; },
+      });
       const all = data.rows.length === about.n ? `All ${about.n.toLocaleString("en")} rows` : `${data.rows.length.toLocaleString("en")} of ${about.n.toLocaleString("en")} rows, drawn by chance`;
       return make("div", { class: "wide" },
         make("h3", {}, `${data.title}: clusters and metric`),
@@ -122,7 +117,7 @@ const Exhibits = (() => {
           this.pick("Space", "view", [["chosen", "chosen metric"], ["after", "AdaAM"], ["before", before]], () => { this.redraw(); this.neighbors(); this.confused(); }),
           this.pick("Colour by", "colouring", [["classes", "class"], ["clusters", "cluster"], ["errors", "right or wrong"]], () => this.redraw()),
           make("label", {}, "Highlight ", highlight)),
-        make("div", { class: "split" }, this.stage, this.inspector), this.live,
+        make("div", { class: "split" }, stage, this.inspector), live,
         make("p", { class: "notes" }, "Chosen metric and AdaAM: the plane in which the means of their own clusters spread most. Raw: the two leading principal components of the rows as they are, with the chosen clusters. Clusters carry the number and colour of the class they are matched to."),
         make("p", { class: "notes" }, `How it was made: ${data.facts.map(([name, value]) => `${name} ${value}`).join("; ")}.`));
     }
@@ -156,19 +151,17 @@ const Exhibits = (() => {
         type: "scatter", mode: "markers", name: names[group], x: rows.map((i) => x[i]), y: rows.map((i) => y[i]), customdata: rows, hoverinfo: "none",
         marker: { color: hues[group], symbol: symbols[group], size, opacity: rows.map((i) => (isBright(i) ? 0.8 : 0.06)), line: { width: 0 } },
       }));
-      const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
-      const annotations = members.flatMap((rows, group) => (!rows.length || this.colouring === "errors" || (this.highlight !== "" && names[group] !== this.highlight) ? [] : [{
-        x: median(rows.map((i) => x[i])), y: median(rows.map((i) => y[i])), text: `<b>${names[group]}</b>`, showarrow: false,
-        bgcolor: Charts.style("--panel"), bordercolor: hues[group], borderwidth: 2, borderpad: 2, font: { size: 11, color: Charts.style("--ink") }, opacity: 0.92, captureevents: false,
-      }]));
-      const range = (values) => { const [low, high] = [Math.min(...values), Math.max(...values)]; const room = (high - low || 1) * 0.05; return [low - room, high + room]; };
-      const quiet = { showticklabels: false, ticks: "", zeroline: false, showgrid: false, showline: true, mirror: true };
+      const height = Math.max(320, Math.min(width * 0.8, 580));
+      const margin = { l: 4, r: 4, t: Charts.isTouch() ? 4 : 30, b: 4 };
+      const ranges = [Stage.range(x), Stage.range(y)];
+      const named = members.flatMap((rows, group) => (!rows.length || this.colouring === "errors" || (this.highlight !== "" && names[group] !== this.highlight) ? [] : [{ rows, tag: names[group], color: hues[group] }]));
+      const annotations = Stage.names(named, [x, y], { width: width - 8, height: height - margin.t - margin.b }, ranges);
       return {
         traces,
         layout: Charts.layout({
-          height: Math.max(320, Math.min(width * 0.8, 580)), margin: { l: 4, r: 4, t: Charts.isTouch() ? 4 : 30, b: 4 }, showlegend: this.colouring === "errors",
+          height, margin, showlegend: this.colouring === "errors",
           legend: { x: 0.01, y: 0.99, bgcolor: "rgba(0,0,0,0)" }, annotations, hoverdistance: 12,
-          xaxis: Charts.axis({ ...quiet, range: range(x) }), yaxis: Charts.axis({ ...quiet, range: range(y) }),
+          xaxis: Charts.axis({ ...Stage.QUIET, range: ranges[0] }), yaxis: Charts.axis({ ...Stage.QUIET, range: ranges[1] }),
           uirevision: this.view,
         }),
       };
@@ -178,64 +171,16 @@ const Exhibits = (() => {
       Charts.show(this.plot, (width) => this.scatter(width)).then(() => this.select(this.selected));
     }
 
-    bind() {
-      this.isBound = true;
-      this.plot.on("plotly_hover", ({ points, event }) => {
-        const place = points[0].customdata;
-        this.select(place);
-        if (this.pointer !== "touch" && event) this.showTip(place, event);
-      });
-      this.plot.on("plotly_unhover", () => { tip.hidden = true; });
-      this.plot.on("plotly_click", ({ points }) => { this.select(points[0].customdata); this.neighbors(); });
-      this.plot.on("plotly_relayout", () => this.placeRing());
-    }
-
-    showTip(place, event) {
-      Dom.showTip(tip, event, this.picture(place), `class ${this.data.classes[place]}`);
-    }
-
     select(place) {
       const { data } = this;
       this.selected = place;
       const { clusters } = this.result();
       const isRight = data.classes[place] === clusters[place];
-      const fact = (name, ...value) => make("div", {}, make("dt", {}, name), make("dd", {}, ...value));
       this.inspector.replaceChildren(this.picture(place, this.describe(place)), make("dl", {},
         fact("row", String(data.rows[place])), fact("class", String(data.classes[place])),
         fact("cluster", `${clusters[place]} `, make("span", { class: isRight ? "right" : "wrong" }, isRight ? "✓ right" : "✕ wrong"))),
         make("button", { type: "button", class: "plain", onclick: () => { this.neighbors(); this.strips.scrollIntoView({ block: "nearest" }); } }, "Show its neighbours"));
-      this.placeRing();
-    }
-
-    /* Where a row lies on the screen, from the axes as they are now. */
-    pixel(place) {
-      const area = this.plot.querySelector(".nsewdrag");
-      if (!area) return null;
-      const [x, y] = this.data[this.view].map((axis) => axis[place]);
-      const { xaxis, yaxis } = this.plot.layout;
-      const [box, home] = [area.getBoundingClientRect(), this.stage.getBoundingClientRect()];
-      const across = (x - xaxis.range[0]) / (xaxis.range[1] - xaxis.range[0]);
-      const up = (y - yaxis.range[0]) / (yaxis.range[1] - yaxis.range[0]);
-      const isInside = across >= 0 && across <= 1 && up >= 0 && up <= 1;
-      return { left: box.left - home.left + across * box.width, top: box.top - home.top + (1 - up) * box.height, isInside };
-    }
-
-    placeRing() {
-      const at = this.pixel(this.selected);
-      this.ring.hidden = !at || !at.isInside;
-      if (at) Object.assign(this.ring.style, { left: `${at.left}px`, top: `${at.top}px` });
-    }
-
-    key(event) {
-      const step = Dom.ARROWS[event.key];
-      if (event.key === "Enter" && event.target === this.stage) { this.neighbors(); event.preventDefault(); return; }
-      if (!step) return;
-      event.preventDefault();
-      tip.hidden = true;
-      const next = Dom.towards(this.data[this.view], this.selected, step);
-      if (next === null) return;
-      this.select(next);
-      this.live.textContent = this.describe(next);
+      this.stage.placeRing();
     }
 
     /* Neighbours before and after */

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from adaam._typing import FloatMatrix, IntMatrix
+from adaam._typing import IntMatrix
 from adaam.bench.datasets import title_of
 from adaam.bench.exhibit import Exhibit
-from adaam.report.page.provenance import facts_of
-from adaam.webpage import columns_of, data_url, diverging_palette, png, sheet, signed_bytes
+from adaam.report.reproduction.provenance import facts_of
+from adaam.webpage import diverging_palette, plane_points, signed_bytes, sprite
 
 N_QUERIES = 5  # rows whose neighbours are shown before any is chosen
 N_CONFUSIONS = 3
@@ -30,9 +30,9 @@ def payload(exhibit: Exhibit) -> dict[str, Any]:
         "rows": exhibit.rows.tolist(),
         "classes": exhibit.classes.tolist(),
         "clusters": exhibit.clusters.tolist(),
-        "before": _points(exhibit.before),
-        "after": _points(exhibit.after),
-        "chosen": _points(exhibit.chosen),
+        "before": plane_points(exhibit.before),
+        "after": plane_points(exhibit.after),
+        "chosen": plane_points(exhibit.chosen),
         "chosen_clusters": exhibit.chosen_clusters.tolist(),
         "nearest_chosen": exhibit.nearest_chosen.tolist(),
         "same_chosen": same_class(exhibit, exhibit.nearest_chosen),
@@ -43,9 +43,9 @@ def payload(exhibit: Exhibit) -> dict[str, Any]:
         "same_before": same_class(exhibit, exhibit.nearest_before),
         "same_after": same_class(exhibit, exhibit.nearest_after),
         "queries": queries(n_rows, about["seed"]),
-        "tiles": _sprite(exhibit.tiles, None),
-        "components": _sprite(signed_bytes(exhibit.components), diverging_palette()),
-        "patterns": _sprite(signed_bytes(exhibit.patterns), diverging_palette()),
+        "tiles": sprite(exhibit.tiles),
+        "components": sprite(signed_bytes(exhibit.components), diverging_palette()),
+        "patterns": sprite(signed_bytes(exhibit.patterns), diverging_palette()),
         "weights": [] if about["is_image"] else np.round(exhibit.components[:, 0, :], 4).tolist(),
         "features": exhibit.features.tolist(),
         "confusion": exhibit.confusion.tolist(),
@@ -71,15 +71,3 @@ def confusions(counts: IntMatrix) -> list[list[int]]:
     order = np.argsort(-errors, axis=None, kind="stable")[:N_CONFUSIONS]
     found = [(*divmod(int(place), len(counts)), int(errors.flat[place])) for place in order]
     return [[row, column, count] for row, column, count in found if count]
-
-
-def _points(plane: FloatMatrix) -> list[list[float]]:
-    """Two lists of coordinates between -1 and 1: the plane has no unit of its own."""
-    size = float(np.abs(plane).max()) or 1.0
-    return [[round(float(value), 4) for value in axis / size] for axis in plane.T]
-
-
-def _sprite(tiles: IntMatrix, palette: IntMatrix | None) -> dict[str, Any]:
-    n, height, width = tiles.shape
-    n_columns = columns_of(n, height, width)
-    return {"url": data_url(png(sheet(tiles, n_columns), palette)), "columns": n_columns, "count": n}

@@ -191,5 +191,5 @@ def _against(ours: Sequence[Standing], name: str) -> list[str]:
     word = "better" if np.mean(gaps) > 0 else "worse"
     average = ", on average" if len(gaps) > 1 else ""
     if where:
-        return [f"It beats {name}{where}; {abs(np.mean(gaps)):.1f} points {word}{average}."]
+        return [f"AdaAM beats {name}{where}; {abs(np.mean(gaps)):.1f} points {word}{average}."]
     return [f"AdaAM is {abs(np.mean(gaps)):.1f} points {word} than {name} on the rows as they are."]

@@ -3,23 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
 
-from adaam._version import __version__
 from adaam.bench.datasets import title_of
 from adaam.bench.exhibit import Exhibit
 from adaam.files import atomic_file
-from adaam.palette import COLORS
+from adaam.palette import COLORS, cluster_color
 from adaam.report.charts import Chart, all_charts
-from adaam.report.page.exhibits import payload
-from adaam.report.page.overview import Overview, Standing, overview
-from adaam.report.page.provenance import Session, cases_table, sessions
-from adaam.report.page.tables import html_table
+from adaam.report.reproduction.exhibits import payload
+from adaam.report.reproduction.overview import Overview, Standing, overview
+from adaam.report.reproduction.provenance import Session, cases_table, sessions
+from adaam.report.reproduction.tables import html_table
 from adaam.report.summary import Record, method_colors
 from adaam.report.tables import all_tables
-from adaam.webpage import plotly_script, policy, script_json, shared_asset
+from adaam.webpage import PageKind, html_document, plotly_script, script_json
 
 NAME = "report.html"
 NO_EXHIBIT = "No exhibit is stored beside these records. The command adaam reproduce makes them."
@@ -27,10 +24,23 @@ FIGURE_NOTES = {
     "fig1a": "Averages over rounds; bars are standard deviations. The axis spans at least five points of accuracy.",
     "fig1b": "All entries of the final affinity, the diagonal included, counted before the small ones are set to zero.",
     "fig2": "Averages over rounds; bars are standard deviations. Dashed: the method's own preparation.",
-    "fig3": "Seconds of one fit, without k-means, on the first rows of the data set; the machine is named below.",
+    "fig3": "Seconds of one fit, without k-means, on the first rows of the data set; one case at a time.",
 }
-SHARED_SCRIPTS = ("dom.js", "tables.js", "plot.js")
-SCRIPTS = ("charts.js", "exhibits.js", "main.js")
+KIND = PageKind(
+    package="adaam.report.reproduction",
+    scripts=("charts.js", "exhibits.js", "main.js"),
+    skip="Skip to the results",
+    noscript="Tables are complete without scripts; charts and exhibits need them.",
+    footer="Method: Y. Li, J. Chen, Y. Zhao, H. Lu, <cite>Adaptive Affinity Matrix for Unsupervised Metric "
+    "Learning</cite>, ICME 2017.",
+)
+LINKS = (
+    ("summary", "Summary"),
+    ("sets", "Data sets"),
+    ("tables", "Tables"),
+    ("figures", "Figures"),
+    ("provenance", "Provenance"),
+)
 
 
 def write_page(records: Sequence[Record], exhibits: Sequence[Exhibit], folder: Path) -> Path:
@@ -63,39 +73,25 @@ def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) 
     found = overview(records)
     charts = all_charts(records)
     tables = [html_table(table) for table in all_tables(records)]
-    # One script a file would need as many promises; the theme must be set before anything is painted.
-    first = shared_asset("theme.js")
-    later = "\n".join([*map(shared_asset, SHARED_SCRIPTS), *map(_asset, SCRIPTS)])
-    return Template(_asset("page.html")).substitute(
-        policy=escape(policy((first, charting, later))),
-        style=shared_asset("base.css") + _asset("page.css"),
-        theme_script=first,
-        charting=charting,
-        script=later,
-        version=escape(__version__),
-        what=escape(_what(found)),
-        difference=escape(difference(exhibits)),
-        findings="\n".join(f"<li>{escape(sentence)}</li>" for sentence in found.sentences),
-        standings="\n".join(map(_standing, found.standings)),
-        tables="\n".join(tables) or "<p>No table can be filled yet.</p>",
-        figures="\n".join(map(_figure, charts)) or "<p>These records fill no figure.</p>",
-        tabs="\n".join(_tab(each, place) for place, each in enumerate(exhibits)),
-        panels="\n".join(_panel(each, place) for place, each in enumerate(exhibits)) or f"<p>{NO_EXHIBIT}</p>",
-        sessions="\n".join(map(_session, sessions(records))),
-        cases=html_table(cases_table(records)),
-        data=script_json(
-            {
-                "overview": asdict(found),
-                "charts": [asdict(chart) for chart in charts],
-                "palette": COLORS,
-                "methods": method_colors(),
-            }
-        ),
-    )
-
-
-def _asset(name: str) -> str:
-    return (files("adaam.report.page") / "assets" / name).read_text(encoding="utf-8")
+    parts = {
+        "what": escape(_what(found)),
+        "difference": escape(difference(exhibits)),
+        "findings": "\n".join(f"<li>{escape(sentence)}</li>" for sentence in found.sentences),
+        "standings": "\n".join(map(_standing, found.standings)),
+        "tables": "\n".join(tables) or "<p>No table can be filled yet.</p>",
+        "figures": "\n".join(map(_figure, charts)) or "<p>These records fill no figure.</p>",
+        "tabs": "\n".join(_tab(each, place) for place, each in enumerate(exhibits)),
+        "panels": "\n".join(_panel(each, place) for place, each in enumerate(exhibits)) or f"<p>{NO_EXHIBIT}</p>",
+        "sessions": "\n".join(map(_session, sessions(records))),
+        "cases": html_table(cases_table(records)),
+    }
+    data = {
+        "overview": asdict(found),
+        "charts": [asdict(chart) for chart in charts],
+        "palette": COLORS,
+        "methods": method_colors(),
+    }
+    return html_document(KIND, title="AdaAM, reproduced", links=LINKS, parts=parts, data=data, charting=charting)
 
 
 def _what(found: Overview) -> str:
@@ -118,13 +114,24 @@ def _standing(each: Standing) -> str:
     if each.published is not None and each.published.name not in dict(pairs):
         pairs.append((each.published.name, each.published.average))
     pairs.sort(key=lambda pair: -pair[1])
-    lines = "".join(f"<div><dt>{escape(key)}</dt><dd>{value:.1f}</dd></div>" for key, value in pairs)
+    lines = "".join(f"<div><dt>{_swatch(key)}{escape(key)}</dt><dd>{value:.1f}</dd></div>" for key, value in pairs)
     best = f"Best of {each.n_methods} methods." if each.is_led else _ahead(each)
     mark = ' class="card won"' if each.is_led else ' class="card"'
     return (
-        f'<li{mark}><h3>{escape(each.title)}</h3><p class="big"><span>{lead}</span><small>% {escape(name)}</small></p>'
+        f'<li{mark}><h3>{escape(each.title)}</h3><p class="big"><span>{lead}</span><small>%</small></p>'
+        f'<p class="by">{_swatch(name)}{escape(name)}</p>'
         f'<dl>{lines}</dl><p class="best">{best}</p></li>'
     )
+
+
+def _swatch(name: str) -> str:
+    """Return a dot in the colour that a method has in every figure; the paper's figures for it have a ring."""
+    method, is_paper, _ = name.partition(", the paper")
+    place = method_colors().get(method)
+    if place is None:
+        return ""
+    colors = f"--light:{cluster_color(place)};--dark:{cluster_color(place, 'dark')}"
+    return f'<i class="swatch hue{" open" if is_paper else ""}" style="{colors}"></i>'
 
 
 def _ahead(each: Standing) -> str:

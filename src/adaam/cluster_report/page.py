@@ -1,0 +1,145 @@
+"""The page of a clustering put together: a pure function of what it shows."""
+
+from html import escape
+
+from adaam.cluster_report.data import ClusterCard, ReportData
+from adaam.cluster_report.markup import card, choice, hue, layer_tree, outliers, percent, plural
+from adaam.cluster_report.payload import payload
+from adaam.webpage import PageKind, html_document
+
+KIND = PageKind(
+    package="adaam.cluster_report",
+    scripts=("data.js", "apart.js", "table.js", "map.js", "main.js"),
+    skip="Skip to the clusters",
+    noscript="Cards, layers and method are complete without scripts; the map and the table of rows need them.",
+)
+LINKS = (
+    ("overview", "Overview"),
+    ("map", "Map"),
+    ("clusters", "Clusters"),
+    ("layers", "Layers"),
+    ("outliers", "Outliers"),
+    ("rows", "Rows"),
+    ("choice", "Method"),
+)
+LEAST_NAMED = 0.025  # share of the rows from which on a cluster's number fits into the bar of sizes
+
+
+def page(data: ReportData, charting: str | None = None) -> str:
+    """Return the page as text.
+
+    Parameters
+    ----------
+    data : ReportData
+        What it shows.
+    charting : str, default=None
+        The charting library; None means plotly.js, as the package `plotly` carries it.
+    """
+    parts = {
+        "title": escape(data.title),
+        "headline": headline(data),
+        "lead": _lead(data),
+        "sampled": f'<p class="sampled">{sampled(data)}</p>' if data.is_sampled else "",
+        "facts": "\n".join(f"<li><b>{value}</b><span>{name}</span></li>" for name, value in _facts(data)),
+        "sizes": "\n".join(_size(each, data.n_rows) for each in sorted(data.cards, key=_size_of, reverse=True)),
+        "cards_hint": _cards_hint(data),
+        "cards": "\n".join(card(data, each) for each in data.cards),
+        "layers": _layers(data),
+        "outliers": outliers(data),
+        "rows_hint": _rows_hint(data),
+        "choice": choice(data.choice),
+    }
+    links = [each for each in LINKS if each[0] != "layers" or data.layers]
+    return html_document(KIND, title=data.title, links=links, parts=parts, data=payload(data), charting=charting)
+
+
+def headline(data: ReportData) -> str:
+    """Return what was found, in a line."""
+    return f"{plural(data.n_clusters, 'cluster')} in {plural(data.n_rows, 'row')}"
+
+
+def sampled(data: ReportData) -> str:
+    """Say that not all rows are shown, and what the others take part in."""
+    kept = "; sizes, effects" + (" and the download of labels" if data.holds_all_labels else "")
+    return (
+        f"Map and table show {len(data.shown):,} of {data.n_rows:,} rows, drawn at random from each cluster{kept} "
+        "count all of them."
+    )
+
+
+def _lead(data: ReportData) -> str:
+    what = "text" if data.texts is not None else "image" if data.images is not None else "row"
+    said = f"{plural(data.n_rows, what)}, {plural(data.n_features, 'feature')} each, grouped without labels."
+    largest, smallest = max(data.cards, key=_size_of), min(data.cards, key=_size_of)
+    if data.n_clusters > 1:
+        said += f" The largest cluster has {largest.size:,} rows, the smallest {smallest.size:,}."
+    return said
+
+
+def _size_of(each: ClusterCard) -> int:
+    return each.size
+
+
+def _facts(data: ReportData) -> list[tuple[str, str]]:
+    count = data.choice.count
+    clusters = f"{data.n_clusters}"
+    if count is not None and count.low != count.high:
+        clusters += f" <small>({count.low} to {count.high} plausible)</small>"
+    facts = [
+        ("clusters", clusters),
+        ("mean strength", f"{float(data.strengths.mean()):.2f}" if data.n_rows else "–"),
+        ("rows below strength 0.5", percent(float((data.strengths < 0.5).mean()))),
+    ]
+    if (data.labels < 0).any():
+        facts.append(("rows in no cluster", f"{int((data.labels < 0).sum()):,}"))
+    if data.layers:
+        facts.append(("layers", str(len(data.layers))))
+    return facts
+
+
+def _size(each: ClusterCard, n_rows: int) -> str:
+    words = escape(f"Cluster {each.label}: {plural(each.size, 'row')}" + (f". {each.summary}" if each.summary else ""))
+    shown = each.label if each.size > LEAST_NAMED * n_rows else ""
+    return (
+        f'<a class="hue" {hue(each.label, f"flex-grow:{each.size}")} href="#cluster-{each.label}" title="{words}" '
+        f'aria-label="{words}"><span>{shown}</span></a>'
+    )
+
+
+def _cards_hint(data: ReportData) -> str:
+    said = []
+    if any(each.effects for each in data.cards):
+        said.append(
+            "Bars: how far the cluster's mean lies from that of all other rows, in standard deviations (Cohen's d; "
+            "0.8 is called large), then both means."
+        )
+    if any(each.words or each.categories for each in data.cards):
+        said.append("Words and categories: the most telling ones, with the share of the cluster's rows that have them.")
+    if any(each.firmness is not None for each in data.cards):
+        said.append("Firmness tells how separate a cluster is from what it would merge with: 1 is apart, 0 one cloud.")
+    said.append("Exemplars are its most typical rows; borderline rows belong to it least.")
+    said.append("Neighbouring clusters come with the membership they share.")
+    return " ".join(said)
+
+
+def _layers(data: ReportData) -> str:
+    if not data.layers:
+        return ""
+    return (
+        '<section id="layers" aria-labelledby="layers-title"><h2 id="layers-title">Layers</h2><p class="hint">The same '
+        "rows in coarser and finer clusters: the top line is the coarsest layer, below each cluster are the finer ones "
+        "it consists of. A click colours the map by that layer and highlights the cluster. Tinted: the clusters of "
+        "this page.</p>"
+        f"{layer_tree(data)}</section>"
+    )
+
+
+def _rows_hint(data: ReportData) -> str:
+    if not data.is_sampled:
+        return f"All {data.n_rows:,} rows. Strength says how firmly a row belongs to its cluster, from 0 to 1."
+    rest = (
+        f"The download of all labels holds all {data.n_rows:,}."
+        if data.holds_all_labels
+        else "Labels of all rows are in the model's labels_."
+    )
+    return f"The {len(data.shown):,} rows shown on the map. {rest}"
