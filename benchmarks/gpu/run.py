@@ -411,10 +411,13 @@ def kernels(bench):
         gpu_pruned.MAX_COLLECTED, gpu_pruned.SAMPLED_PAIRS = usual
         bench.timed("kernels", f"count pass, stage {stage}", lambda f=fused: f.count(level, level), **per_entry)
         bench.timed(
-            "kernels", f"bin pass, stage {stage}", lambda f=fused: f.bin(level * 0.99, level * 1.01, 4096), **per_entry
+            "kernels",
+            f"bin pass, stage {stage}",
+            lambda f=fused: f.count(level * 0.99, level * 1.01, n_bins=4096),
+            **per_entry,
         )
         bench.timed("kernels", f"collect pass, stage {stage}",
-                    lambda f=fused: f.collect(level * (1 - 1e-6), level * (1 + 1e-6), 1 << 20), **per_entry)  # fmt: skip
+                    lambda f=fused: f.count(level * (1 - 1e-6), level * (1 + 1e-6), capacity=1 << 20), **per_entry)  # fmt: skip
         bench.timed("kernels", f"row sums, stage {stage}", lambda f=fused: gpu_fused.row_sums(f, threshold),
                     flops=2 * upper * 4.0, rate="fp32")  # fmt: skip
         for shape in CONFIGURATIONS:

@@ -1,5 +1,7 @@
-"""Checks whose messages name the parameter, its value, the fact that stops it and the way out."""
+"""Checks whose messages name the parameter, its value, the fact that stops it and the way out; warnings likewise."""
 
+import inspect
+import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -7,7 +9,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from adaam._typing import FloatVector, Tall
+from adaam._typing import FloatVector, HostRows
 from adaam.array_api import on_host
 
 # Rows that can be counted in float64, one by one.
@@ -24,6 +26,9 @@ LARGEST = 1e307
 
 # Magnitudes between these can be squared and summed over many rows and features; by precision.
 SQUARABLE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-140, 1e140)}
+
+# Frames of the library, and those that scikit-learn and joblib put around its methods.
+INNER = ("adaam", "sklearn", "joblib")
 
 
 def check_whole(name: str, value: Any, *, at_least: int = 1) -> int:
@@ -123,7 +128,7 @@ def row_counts(weights: Any, n_samples: int) -> Any:
     return relative * (relative >= LEAST_SHARE * sum_of_relative) * (n_present / sum_of_relative)
 
 
-def widened(X: Tall) -> Tall:
+def widened(X: HostRows) -> HostRows:
     """Return host rows as they are, or float32 ones in float64 where their squares leave the range of float32."""
     if X.dtype != np.float32:
         return X
@@ -133,7 +138,7 @@ def widened(X: Tall) -> Tall:
     return X if least <= largest <= most / np.sqrt(X.shape[1]) else X.astype(np.float64)
 
 
-def largest_magnitude(X: Tall) -> float:
+def largest_magnitude(X: HostRows) -> float:
     """Largest magnitude in dense or sparse host rows; 0 where there is none."""
     values = X.data if issparse(X) else X
     return float(max(values.max(), -values.min())) if values.size else 0.0
@@ -168,3 +173,11 @@ def check_lengths(name: str, largest: float, *, learning: bool = False) -> None:
             f"{name} holds rows of lengths up to {largest:.2g}, too short for float64 to tell their directions. "
             "Multiply the rows by a large number before they are rounded, which does not change their directions."
         )
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the line that called into the library, however deep in it."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in INNER:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -1,19 +1,41 @@
 """Names of array kinds and of the words that options take."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, csr_matrix
 
-# NumPy's own precision parameters do not follow dtype promotion, so the names carry the meaning.
+# NumPy's stubs lose the precision of floats in promotion and call weighted counts whole, so that there the names alone
+# carry the meaning; whole numbers and masks are told apart by mypy.
 FloatVector: TypeAlias = npt.NDArray[Any]
 FloatMatrix: TypeAlias = npt.NDArray[Any]
-IntVector: TypeAlias = npt.NDArray[Any]
-IntMatrix: TypeAlias = npt.NDArray[Any]
+IntVector: TypeAlias = npt.NDArray[np.integer[Any]]
+IntMatrix: TypeAlias = npt.NDArray[np.integer[Any]]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Sparse: TypeAlias = csr_array | csr_matrix
 
-# A tall array (one row a sample) where the engine works: NumPy or CSR on the host, a tensor on a device.
-Tall: TypeAlias = Any
+# Rows on the host: NumPy or CSR, whose types SciPy does not tell.
+HostRows: TypeAlias = Any
+
+
+class Tall(Protocol):
+    """A tall array, one row a sample, where the engine works: on the host, on a device, in blocks on a cluster."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        ...
+
+    @property
+    def dtype(self) -> "np.dtype[Any]":
+        """Precision, as NumPy names it."""
+        ...
+
+    def __getitem__(self, rows: Any, /) -> Any:
+        """Some of the rows."""
+        ...
+
 
 # One float64 number a row where the engine works (NumPy on the host, a tensor on a device), or a plain float where all
 # rows have the same one. It takes part in arithmetic and comparisons; only engines look inside.

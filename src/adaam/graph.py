@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from adaam._checks import warn_caller
 from adaam._typing import FloatVector, IntVector
-from adaam._warnings import warn_caller
 from adaam.engines import Graph, NeighborGraph
 from adaam.sample import Sample
 
@@ -26,6 +26,11 @@ def neighbor_graph(sample: Sample, n_neighbors: int) -> Graph:
     its `host()` is a `NeighborGraph`.
     """
     return sample.engine.neighbor_graph(sample.X, n_neighbors, sample.engine_weights)
+
+
+def paper_neighbors(size: float, n_clusters: int) -> int:
+    """Neighbours of each row by the paper's rule, round(log2(n / c)), within what the rows allow."""
+    return int(np.clip(round(np.log2(max(size / n_clusters, 1.0))), 1, max(1, int(size) - 1)))
 
 
 def sampled_recall(sample: Sample, graph: Graph, n_neighbors: int) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from adaam._typing import FloatMatrix, FloatVector
 from adaam.affinity.values import PrunedAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.pruned.tiles import upper_tiles
+from adaam.engines.pruned.tiles import all_pairs
 
 N_BINS = 200
 TILE_ROWS = 1024
@@ -28,9 +28,11 @@ def magnitude_counts(affinity: PrunedAffinity, n_bins: int = N_BINS) -> tuple[Fl
         bins = np.minimum((np.abs(values).ravel() * scale).astype(np.intp), n_bins - 1)
         return np.bincount(bins, shares.ravel(), n_bins)
 
+    pairs = all_pairs(P, weights)
+
     def row_counts(rows: slice) -> FloatVector:
         total = np.zeros(n_bins)
-        for columns, tile in upper_tiles(P, rows, TILE_ROWS):
+        for columns, tile in pairs.tiles(rows, TILE_ROWS):
             shares = 2.0 * np.outer(weights[rows], weights[columns])
             total += counted(tile, np.triu(shares, k=1) if columns.start == rows.start else shares)
         return total

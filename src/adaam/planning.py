@@ -3,10 +3,9 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from adaam._checks import check_whole
 from adaam.engines import ClusterPlan, DaskEngine, Engine, resolve_engine
+from adaam.graph import paper_neighbors
 from adaam.large import RowBlocks
 
 # A fit on all pairs is planned up to this many seconds by the rates below. They are those of one machine and not
@@ -195,7 +194,7 @@ def _blocks(n_blocks: int | None, block_rows: int, n: int, kept_bytes: int) -> t
 def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept: int = 0, slower: float = 1.0) -> Plan:
     """Estimate the cost of a fit; d stands for the kept components too, which are fewer."""
     height = -(-n_used // n_blocks)
-    k = max(1, round(np.log2(max(n_used / c, 2))))
+    k = paper_neighbors(n_used, c)
     # Prepared rows with a float32 copy, neighbours and their candidates, tiles, small matrices.
     prepared = min(8 * n_used * d, 1 << 29) if n_blocks > 1 else 0
     memory = kept + prepared + height * (12 * d + 200 * k) + (1 << 27) + 80 * d * d

@@ -10,9 +10,8 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.base import BaseEstimator
 
-from adaam._checks import check_lengths, check_magnitude
+from adaam._checks import check_lengths, check_magnitude, warn_caller
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
-from adaam._warnings import warn_caller
 from adaam.engines import CPUEngine, Engine
 from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import spread, total
@@ -234,8 +233,9 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
         squares = [np.diag(engine.scatter(X if whole else X[:, part], 1.0, mean[part], weights)) for part in parts]
         variances = np.concatenate(squares) / size
     else:
-        squares = X.multiply(X) if issparse(X) else _entrywise(np.square, X, engine)
-        variances = engine.cross(None, squares, weights)[0] / size - mean**2
+        rows: Any = X
+        squared = rows.multiply(rows) if issparse(rows) else _entrywise(np.square, rows, engine)
+        variances = engine.cross(None, squared, weights)[0] / size - mean**2
     _check_columns(variances, mean)
     centred_first = d <= SCATTER_COLUMNS and not issparse(X)
     return above_rounding(variances, mean, float(np.finfo(X.dtype).eps), centred_first=centred_first)
@@ -253,7 +253,7 @@ def _check_columns(variances: FloatVector, mean: FloatVector) -> None:
     )
 
 
-def _entrywise(function: Callable[..., Any], X: Tall, engine: Engine, *given: Any) -> Tall:
+def _entrywise(function: Callable[..., Any], X: Any, engine: Engine, *given: Any) -> Any:
     """Rows that a function of single numbers makes of others; rows in blocks on a cluster stay there."""
     if hasattr(X, "entrywise"):
         return X.entrywise(function, *given)

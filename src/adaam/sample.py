@@ -1,6 +1,7 @@
 """The rows a fit sees: a multiset of distinct rows, each with the number of rows it stands for."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ class Sample:
     engine: Engine
     # Sums of squares of the columns, where they are principal components of these very rows.
     spreads: FloatVector | None = None
-    _gram: list[FloatMatrix] = field(default_factory=list, repr=False, compare=False)
+    _made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def n_rows(self) -> int:
@@ -32,18 +33,20 @@ class Sample:
 
     @property
     def size(self) -> float:
-        """Number of rows, copies counted."""
-        return total(self.engine_weights, self.n_rows)
+        """Number of rows, copies counted; a sum on a device is waited for once."""
+        if "size" not in self._made:
+            self._made["size"] = total(self.engine_weights, self.n_rows)
+        return float(self._made["size"])
 
     def gram(self) -> FloatMatrix:
         """X'X with copies counted, made once."""
-        if not self._gram:
+        if "gram" not in self._made:
             # Rows in float32 are less their components than those in float64.
             if self.spreads is not None and self.X.dtype == np.float64:
-                self._gram.append(np.diag(self.spreads))
+                self._made["gram"] = np.diag(self.spreads)
             else:
-                self._gram.append(self.engine.cross(self.X, self.X, self.engine_weights))
-        return self._gram[0]
+                self._made["gram"] = self.engine.cross(self.X, self.X, self.engine_weights)
+        return np.asarray(self._made["gram"])
 
     def moments(self) -> FloatMatrix:
         """X'X over the number of rows, copies counted."""

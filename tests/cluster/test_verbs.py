@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from adaam.engines import CPUEngine, DaskEngine
+from adaam.engines.neighbors.graph import HostHalf
 from contracts import test_engines as contract
 
 pytest.importorskip("distributed", reason="Dask's distributed is not installed")
@@ -33,7 +34,7 @@ def test_a_graph_meets_all_rows_whether_or_not_a_task_can_hold_them(task_bytes):
     rng = np.random.default_rng(0)
     X, H = contract.cloud(150), csr_array(rng.random((150, 150)) * (rng.random((150, 150)) < 0.1))
     engine = DaskEngine(block_rows=31, task_bytes=task_bytes)
-    np.testing.assert_allclose(engine.ashalf(H).gram(engine.asarray(X)), X.T @ H @ X, atol=1e-10)
+    np.testing.assert_allclose(engine.asarray(HostHalf(H)).gram(engine.asarray(X)), X.T @ H @ X, atol=1e-10)
 
 
 @pytest.mark.parametrize("n_blocks", range(1, 13))

@@ -35,6 +35,7 @@ from adaam import (
 )
 from adaam.affinity import heat_affinity
 from adaam.engines import CPUEngine, DaskEngine, FittedHeat, GPUEngine, resolve_engine
+from adaam.engines.neighbors.graph import HostHalf
 from adaam.graph import given_graph
 from adaam.sample import Sample
 
@@ -165,7 +166,7 @@ def test_coincident_rows_are_neighbors_at_distance_zero(engine, dtype):
 def test_a_half_affinity_knows_its_quadratic_form_and_row_sums(engine, dtype):
     X, rng = cloud(dtype=dtype), np.random.default_rng(5)
     W = csr_array(rng.random((157, 157)) * (rng.random((157, 157)) < 0.05))
-    half = engine.ashalf(W)
+    half = engine.asarray(HostHalf(W))
     close(half.gram(engine.asarray(X)), X.astype(np.float64).T @ W @ X, dtype)
     close(engine.to_host(half.degrees()), np.asarray((W + W.T).sum(axis=1)).ravel(), np.float64)
     np.testing.assert_array_equal(half.host().toarray(), W.toarray())
@@ -261,7 +262,7 @@ def test_a_cut_that_is_known_gives_the_same_laplacian(engine, weighted, beside):
     t = np.floor(w.sum() ** 2 / 20)
     half, links = None, np.zeros((300, 300))
     if beside == "graph":
-        held = engine.column(w)
+        held = engine.asarray(w)
         half = engine.neighbor_graph(X, 5, held).heat_half(FittedHeat(3.0, 1), held)
         links = half.host().toarray()
         links = links + links.T
@@ -287,7 +288,7 @@ def test_distinct_rows_come_with_their_total_weight(engine, form, weighted):
     order = np.argsort(first)
     order = order[totals[order] > 0]
     rows = {"dense": X, "sparse": csr_array(X), "resident": engine.asarray(X)}[form]
-    found, counted = engine.distinct(rows, engine.column(weights) if weighted else 1.0)
+    found, counted = engine.distinct(rows, engine.asarray(weights) if weighted else 1.0)
     found = found.toarray() if form == "sparse" else engine.to_host(found)
     np.testing.assert_array_equal(found, X[first[order]])
     np.testing.assert_array_equal(engine.to_host(counted), totals[order])
@@ -295,13 +296,13 @@ def test_distinct_rows_come_with_their_total_weight(engine, form, weighted):
 
 def test_rows_that_are_all_distinct_are_left_where_they_are(engine):
     X = engine.asarray(cloud())
-    for weights in (1.0, engine.column(np.ones(157))):
+    for weights in (1.0, engine.asarray(np.ones(157))):
         rows, counted = engine.distinct(X, weights)
         assert rows is X
         assert counted == 1.0
         assert isinstance(counted, float)
     kept = multiset(157)
-    np.testing.assert_array_equal(engine.to_host(engine.distinct(X, engine.column(kept))[1]), kept)
+    np.testing.assert_array_equal(engine.to_host(engine.distinct(X, engine.asarray(kept))[1]), kept)
 
 
 def test_a_collision_of_hashes_is_noticed(monkeypatch):
@@ -363,7 +364,7 @@ HEATS = [(10.0, "mean", 1), (0.7, "self-tuning", 2), (np.inf, "mean", 1), (2.0, 
 @pytest.mark.parametrize("name", list(graph_cases()))
 def test_graph_shares_are_those_of_all_pairs_sorted(engine, name):
     X, weights, k = graph_cases()[name]
-    graph = engine.neighbor_graph(engine.asarray(X), k, engine.column(weights)).host()
+    graph = engine.neighbor_graph(engine.asarray(X), k, engine.asarray(weights)).host()
     found = np.zeros((len(X), len(X)))
     found[graph.rows(), graph.indices] = graph.shares
     np.testing.assert_allclose(found, graph_shares(X, weights, k), atol=1e-12)
@@ -377,7 +378,7 @@ def test_graph_shares_are_those_of_all_pairs_sorted(engine, name):
 @pytest.mark.parametrize(("width", "rule", "power"), HEATS)
 def test_heat_on_a_graph_matches_the_dense_affinity(engine, name, width, rule, power):
     X, weights, k = graph_cases()[name]
-    sample = Sample(engine.asarray(X), engine.column(weights), engine)
+    sample = Sample(engine.asarray(X), engine.asarray(weights), engine)
     graph = engine.neighbor_graph(sample.X, k, sample.engine_weights)
     shares, distances = graph_shares(X, weights, k), cdist(X, X)
     copies = np.clip(weights - 1, 0, k)
@@ -410,7 +411,7 @@ def test_pieces_of_a_graph_are_counted_where_it_lives(engine, name):
     X, weights, k = graph_cases()[name]
     edges = graph_shares(X, weights, k) > 0
     _, piece = connected_components(csr_array(edges), directed=False)
-    graph = engine.neighbor_graph(engine.asarray(X), k, engine.column(weights))
+    graph = engine.neighbor_graph(engine.asarray(X), k, engine.asarray(weights))
     np.testing.assert_array_equal(graph.piece_sizes(), np.sort(np.bincount(piece))[::-1])
 
 
@@ -428,7 +429,7 @@ def test_pieces_of_any_graph_on_a_device(seed, n, k):
     cut = seed % n
     indices[order[cut]] = order[cut]  # self entries are dropped, so that the path may fall apart here
     graph = given_graph((indices, np.ones(indices.shape)), n, k)
-    found = GPUEngine(device="cpu").asgraph(graph).piece_sizes()
+    found = GPUEngine(device="cpu").asarray(graph).piece_sizes()
     np.testing.assert_array_equal(found, graph.piece_sizes())
 
 
@@ -436,7 +437,7 @@ def test_a_given_graph_keeps_the_larger_heat_of_two_directions(engine):
     indices = np.array([[1, 2], [0, 2], [0, 1]])
     distances = np.array([[1.0, 3.0], [2.0, 4.0], [3.0, 0.5]])
     sample = Sample(engine.asarray(cloud(3, 2)), 1.0, engine)
-    graph = engine.asgraph(given_graph((indices, distances), 3, 2))
+    graph = engine.asarray(given_graph((indices, distances), 3, 2))
     weights = heat_affinity(graph, HeatKernel(1.0, "fixed"), sample).weights.toarray()
     assert weights[0, 1] == weights[1, 0] == pytest.approx(np.exp(-1.0))
     assert weights[1, 2] == weights[2, 1] == pytest.approx(np.exp(-0.5))
@@ -444,7 +445,7 @@ def test_a_given_graph_keeps_the_larger_heat_of_two_directions(engine):
 
 def test_a_graph_comes_back_from_the_engine_as_it_went(engine):
     sent = given_graph((np.array([[1, 2], [0, 2], [1, 0]]), np.array([[1.0, 2], [1, 4], [4, 2]])), 3, 2)
-    back = engine.asgraph(sent).host()
+    back = engine.asarray(sent).host()
     for name in ("starts", "indices", "distances", "shares", "copies", "measured"):
         np.testing.assert_array_equal(getattr(back, name), getattr(sent, name))
 

@@ -107,10 +107,10 @@ def test_editing_a_compiled_helper_never_runs_stale_machine_code(tmp_path):
     helper = tmp_path / "adaam" / "engines" / "simd.py"
     code = (
         "import numpy as np\n"
-        "from adaam.engines import zeros_loops\n"
+        "from adaam.engines import zeros\n"
         "out, product = np.zeros((33, 33)), np.arange(4.0 * 32 * 32)[None]\n"
-        "zeros_loops.centred_scatter(product, np.zeros(33), np.zeros(33), 0.0, 1.0, out)\n"
-        "print(out[32, 0], sum(zeros_loops.centred_scatter.stats.cache_hits.values()))\n"
+        "zeros.centred_scatter(product, np.zeros(33), np.zeros(33), 0.0, 1.0, out)\n"
+        "print(out[32, 0], sum(zeros.centred_scatter.stats.cache_hits.values()))\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
 

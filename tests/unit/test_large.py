@@ -1,6 +1,7 @@
 """Fits from pairs within row blocks: against a dense oracle, against the fit on all pairs, and on awkward rows."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,13 +14,18 @@ import adaam
 import oracles
 from adaam import AdaAM, AdaptiveAffinity, CPUEngine, Preparation, RowBlocks
 from adaam.affinity.adaptive import AdaptiveAffinity as Settings
-from adaam.large import BlockedRows, Deal, PooledFit, counted_blocks
+from adaam.graph import neighbor_graph
+from adaam.large import BlockedRows, Deal
 from adaam.large.deal import shuffled
 from adaam.large.stability import stability
+from adaam.learning import MethodSettings, learn
 from adaam.prepare import LinearMap
 from adaam.rows import BlockRows
 
-pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning"),
+    pytest.mark.filterwarnings("ignore::adaam.UnlikeUnitsWarning"),
+]
 
 ENGINE = CPUEngine()
 
@@ -27,10 +33,6 @@ ENGINE = CPUEngine()
 def cloud(n=120, d=6, c=3, seed=0):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((c, d))[rng.integers(c, size=n)] * 3 + rng.standard_normal((n, d)) + 4.0
-
-
-def quiet(text):
-    pass
 
 
 def blocked(X, n_blocks, weights=None, seed=0):
@@ -42,8 +44,8 @@ def blocked(X, n_blocks, weights=None, seed=0):
 
 
 def pooled(rows, c, k, m=None, n_iter=1, affinity=None):
-    fit = PooledFit(rows, counted_blocks(rows), c, k, n_iter, affinity or Settings(), quiet)
-    return fit.learned(m or c)
+    settings = MethodSettings(c, m or c, n_iter, affinity or Settings())
+    return learn(rows, settings, partial(neighbor_graph, n_neighbors=k))
 
 
 # The oracle: n x n matrices with zeros between blocks.
@@ -100,7 +102,7 @@ def test_pooled_blocks_are_the_dense_matrix_with_zeros_between_blocks(n_blocks, 
     found = pooled(rows, 3, 4, m=2, n_iter=options.get("n_iter", 1), affinity=AdaptiveAffinity(**named))
     np.testing.assert_allclose(found.projection.eigenvalues, values, atol=1e-9)
     assert np.degrees(subspace_angles(found.projection.components.T, vectors)).max() < 1e-4
-    np.testing.assert_allclose(found.moments, X.T @ X / len(X), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.moments(), X.T @ X / len(X), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("preparation", ["unit", "linear", "standard"])

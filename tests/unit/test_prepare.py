@@ -174,14 +174,6 @@ def test_columns_of_zeros_change_no_scatter_matrix(dtype, rng):
         np.testing.assert_allclose(found, Z.T @ (weights[:, None] * Z), atol=1e-12)
 
 
-def test_columns_of_zeros_are_told_from_those_of_mean_zero(rng):
-    X = rng.standard_normal((40, 5))
-    X[:, 2] = 0.0
-    mean = np.where(np.arange(5) == 2, 0.0, 1.0)
-    np.testing.assert_array_equal(ENGINE._used_columns(X, mean), [0, 1, 3, 4])
-    np.testing.assert_array_equal(ENGINE._used_columns(X, np.zeros(5)), np.arange(5))
-
-
 def unlike(form):
     """Rows of three columns, the last in units a hundred times as small."""
     X = np.random.default_rng(0).normal(size=(60, 3)) * [1.0, 2.0, 100.0]

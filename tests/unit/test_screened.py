@@ -9,7 +9,6 @@ from scipy.sparse import csr_array
 import oracles
 from adaam.engines import CPUEngine, cpu
 from adaam.engines.neighbors.graph import HostHalf
-from adaam.engines.packing import unpack_rows
 from adaam.engines.pruned.cut import Bracket
 from adaam.engines.pruned.tiles import all_pairs
 from unit.test_pruned import cut, dense_cut
@@ -17,6 +16,7 @@ from unit.test_pruned import cut, dense_cut
 pytest.importorskip("numba", reason="numba is not installed")
 
 from adaam.engines.pruned import screened
+from adaam.engines.simd import unpack_rows
 
 
 @pytest.fixture(autouse=True)

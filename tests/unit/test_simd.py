@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from adaam.engines.packing import PANEL, WORD, aligned_zeros, pack_columns, pack_rows, panel_count, unpack_rows
+from adaam.engines.compiled import PANEL, panel_count
 
 numba = pytest.importorskip("numba")
 
 from adaam.engines.simd import (  # noqa: E402
+    WORD,
     add,
     add_squared_difference,
+    aligned_zeros,
     compiled,
     count_trailing_zeros,
     fma,
@@ -17,11 +19,14 @@ from adaam.engines.simd import (  # noqa: E402
     load_scalar,
     mask_le_either,
     mask_magnitude_ge,
+    pack_columns,
+    pack_rows,
     popcount,
     prefetch,
     reduce_add,
     set_bit_positions,
     store,
+    unpack_rows,
     zero_vector,
 )
 

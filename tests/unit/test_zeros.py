@@ -2,17 +2,20 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
 from adaam import AdaAM
-from adaam.engines import CPUEngine, zeros
+from adaam.engines import CPUEngine, cpu
+from adaam.engines import compiled as compiled_module
+from adaam.engines.compiled import PANEL, few_filled
 
 pytest.importorskip("numba")
 
+from adaam.engines import zeros
 from adaam.engines.simd import compiled, load, mask_nonzero
 
 EPS = np.finfo(np.float64).eps
@@ -23,7 +26,7 @@ NUMBA, NUMPY = CPUEngine(kernels="numba"), CPUEngine(kernels="numpy")
 def small_parts():
     """Several tasks, blocks and strips already on small data; the share of zeros alone decides."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(zeros, "LEAST_COLUMNS", 1)
+        patch.setattr(compiled_module, "LEAST_COLUMNS", 1)
         patch.setattr(zeros, "SCATTER_ROWS", 50)
         patch.setattr(zeros, "PROJECT_ROWS", 40)
         patch.setattr(zeros, "HEIGHT", 16)
@@ -79,9 +82,7 @@ def drawn(case):
 @given(cases)
 def test_scatter_is_that_of_the_formula(case):
     X, scale, mean, weights, _ = drawn(case)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(zeros, "MOST_FILLED", np.inf)
-        found = zeros.scatter(X, scale, mean, weights, "numba")
+    found = zeros.scatter(X, scale, mean, weights)
     truth = true_scatter(X, scale, mean, weights)
     if found is None:  # digits were lost
         about_origin = (
@@ -99,13 +100,9 @@ def test_scatter_is_that_of_the_formula(case):
 @given(cases, st.sampled_from([1, 5, 32, 40, 96]), st.sampled_from([np.float32, np.float64]))
 def test_projection_is_that_of_the_formula(case, m, dtype):
     X, scale, mean, _, rng = drawn(case)
+    assume(not X.dtype == dtype == np.float32)
     components = rng.standard_normal((m, X.shape[1])).astype(dtype)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(zeros, "MOST_FILLED", np.inf)
-        found = zeros.project(X, scale, mean, components, "numba")
-    if X.dtype == dtype == np.float32:
-        assert found is None
-        return
+    found = zeros.project(X, scale, mean, components)
     Z = np.abs(np.float64(X)) * np.reshape(np.broadcast_to(scale, len(X)), (-1, 1)) + np.abs(mean)
     assert found.dtype == np.float64
     error = np.abs(found - true_projection(X, scale, mean, components))
@@ -119,8 +116,8 @@ def test_verbs_are_those_without_numba(kind, dtype, rng):
     X.flags.writeable = False
     scale, weights = 1.0 if kind == "float" else rng.random(170), columns_of(rng, kind, 170)
     mean, components = rng.standard_normal(100), rng.standard_normal((90, 100))
-    assert zeros.scatter(X, scale, mean, weights, "numba") is not None
-    assert zeros.project(X, scale, mean, components, "numba") is not None
+    assert zeros.scatter(X, scale, mean, weights) is not None
+    assert zeros.project(X, scale, mean, components) is not None
     expected = NUMPY.scatter(X, scale, mean, weights)
     np.testing.assert_allclose(NUMBA.scatter(X, scale, mean, weights), expected, atol=1e-12 * expected.max())
     expected = NUMPY.project(X, scale, mean, components)
@@ -131,36 +128,42 @@ def test_rows_with_few_zeros_are_left_to_dense_products(rng):
     mean, components = np.zeros(256), rng.standard_normal((64, 256))
     for share, sparse in ((0.05, True), (0.3, True), (0.5, False), (1.0, False)):
         X = sparse_rows(rng, 600, 256, share)
-        assert (zeros.scatter(X, 1.0, mean, 1.0, "numba") is not None) is sparse
-        assert (zeros.project(X, 1.0, mean, components, "numba") is not None) is sparse
+        assert few_filled(X, 256, PANEL * (256 // PANEL + 1)) is sparse
+        for verb, arguments in ((NUMBA.scatter, (1.0, mean, 1.0)), (NUMBA.project, (1.0, mean, components))):
+            with pytest.MonkeyPatch.context() as patch:
+                asked = []
+                patch.setattr(zeros, verb.__name__, lambda *_, asked=asked: asked.append(True))
+                verb(X, *arguments)
+            assert bool(asked) is sparse
 
 
 def test_only_dense_rows_in_c_order_and_many_columns_are_taken(rng, monkeypatch):
     X = sparse_rows(rng, 300, 128, 0.1)
-    assert zeros.few_filled(X, 128, 128)
-    assert not zeros.few_filled(X, 7, 32)  # most of the panel would be summed for nothing
-    assert not zeros.few_filled(np.asfortranarray(X), 128, 128)
-    assert not zeros.few_filled(csr_array(X), 128, 128)
-    assert not zeros.few_filled(X.astype(np.int64), 128, 128)
-    assert not zeros.few_filled(X[:0], 128, 128)
-    monkeypatch.setattr(zeros, "LEAST_COLUMNS", 64)
-    assert zeros.few_filled(X, 64, 64)
-    assert not zeros.few_filled(X, 63, 64)
-    assert not zeros.few_filled(X[:, :60].copy(), 64, 64)
+    assert few_filled(X, 128, 128)
+    assert not few_filled(X, 7, 32)  # most of the panel would be summed for nothing
+    assert not few_filled(np.asfortranarray(X), 128, 128)
+    assert not few_filled(csr_array(X), 128, 128)
+    assert not few_filled(X.astype(np.int64), 128, 128)
+    assert not few_filled(X[:0], 128, 128)
+    monkeypatch.setattr(compiled_module, "LEAST_COLUMNS", 64)
+    assert few_filled(X, 64, 64)
+    assert not few_filled(X, 63, 64)
+    assert not few_filled(X[:, :60].copy(), 64, 64)
 
 
 def test_few_rows_and_kernels_of_numpy_are_not_looked_at(rng, monkeypatch):
     X = sparse_rows(rng, 300, 128, 0.1)
-    monkeypatch.setattr(zeros, "few_filled", None)
+    monkeypatch.setattr(cpu, "few_filled", None)
     for choice in ("auto", "numpy"):
-        assert zeros.scatter(X, 1.0, np.zeros(128), 1.0, choice) is None
-        assert zeros.project(X, 1.0, np.zeros(128), X[:64], choice) is None
+        engine = CPUEngine(kernels=choice)
+        engine.scatter(X, 1.0, np.zeros(128), 1.0)
+        engine.project(X, 1.0, np.zeros(128), X[:64])
 
 
 def test_zeros_are_seen_in_tables_that_repeat():
     # All combinations of 12 yes-or-no columns: a step of 32 rows would see five of them as fixed.
     X = (np.arange(4096)[:, None] >> np.arange(12) & 1).astype(float)
-    seen = zeros._spread_rows(X)
+    seen = compiled_module.spread_rows(X)
     assert 100 <= len(seen) <= 256
     assert np.abs(seen.mean(axis=0) - 0.5).max() < 0.1
 
@@ -205,8 +208,8 @@ def test_large_means_cost_no_digits(kind, unit, weighted, rng):
     weights = rng.integers(1, 5, size=len(X)).astype(float) if weighted else 1.0
     mean = NUMPY.cross(None, X, weights * scale * np.ones(len(X)))[0] / np.sum(weights * np.ones(len(X)))
     components = rng.standard_normal((70, 70))
-    assert zeros.scatter(X, scale, mean, weights, "numba") is not None
-    assert zeros.project(X, scale, mean, components, "numba") is not None
+    assert zeros.scatter(X, scale, mean, weights) is not None
+    assert zeros.project(X, scale, mean, components) is not None
     truth = true_scatter(X, scale, mean, weights)
     spread = np.sqrt(np.outer(np.diag(truth), np.diag(truth))) + np.finfo(np.float64).tiny
     dense = np.abs(NUMPY.scatter(X, scale, mean, weights) - truth) / spread
@@ -227,7 +230,7 @@ def test_columns_far_from_zero_in_rows_of_weight_are_left_to_dense_rows(rng):
     weights = np.zeros(1000)
     weights[::10] = 1.0
     mean = X[::10].mean(axis=0)
-    assert zeros.scatter(X, 1.0, mean, weights, "numba") is None
+    assert zeros.scatter(X, 1.0, mean, weights) is None
     np.testing.assert_array_equal(NUMBA.scatter(X, 1.0, mean, weights), NUMPY.scatter(X, 1.0, mean, weights))
 
 

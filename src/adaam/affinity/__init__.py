@@ -5,10 +5,11 @@ from adaam.affinity.consensus import ConsensusAffinity
 from adaam.affinity.dominant import DominantAffinity, DominantNeighborhoods
 from adaam.affinity.forest import ForestAffinity
 from adaam.affinity.heat import HeatKernel, KNNAffinity, heat_affinity
-from adaam.affinity.learner import AffinityLearner, NeighborSource
 from adaam.affinity.values import (
     Affinity,
+    AffinityLearner,
     DiagonalAffinity,
+    NeighborSource,
     PrunedAffinity,
     SparseAffinity,
     SumAffinity,

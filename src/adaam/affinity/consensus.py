@@ -11,9 +11,8 @@ from sklearn.base import BaseEstimator
 from adaam._checks import check_number, check_whole, check_word
 from adaam._typing import FloatVector, IntVector
 from adaam.affinity.heat import HeatKernel, linked_share, resolve_heat
-from adaam.affinity.learner import NeighborSource
 from adaam.affinity.pairs import BLOCK_BYTES, edge_affinity
-from adaam.affinity.values import SparseAffinity
+from adaam.affinity.values import NeighborSource, SparseAffinity
 from adaam.engines.blocks import row_blocks
 from adaam.engines.neighbors.graph import NeighborGraph
 from adaam.sample import Sample

@@ -8,13 +8,11 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from adaam._checks import check_kind, check_number, check_whole
+from adaam._checks import check_kind, check_number, check_whole, warn_caller
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam._warnings import warn_caller
 from adaam.affinity.heat import HeatKernel, resolve_heat
-from adaam.affinity.learner import NeighborSource
 from adaam.affinity.pairs import BLOCK_BYTES, edge_affinity
-from adaam.affinity.values import SparseAffinity
+from adaam.affinity.values import NeighborSource, SparseAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
 from adaam.sample import Sample

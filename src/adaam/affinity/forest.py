@@ -11,9 +11,8 @@ from sklearn.utils import check_random_state
 from adaam._checks import check_whole
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.affinity.heat import neighbor_affinity
-from adaam.affinity.learner import NeighborSource
 from adaam.affinity.pairs import BLOCK_BYTES
-from adaam.affinity.values import SparseAffinity
+from adaam.affinity.values import NeighborSource, SparseAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.neighbors.graph import NeighborGraph
 from adaam.engines.neighbors.ties import MAX_WIDENING

@@ -6,8 +6,7 @@ from sklearn.base import BaseEstimator
 
 from adaam._checks import check_kind, check_number, check_whole, check_word
 from adaam._typing import BandwidthRule, Column, FloatVector
-from adaam.affinity.learner import NeighborSource
-from adaam.affinity.values import HalfAffinity, SparseAffinity
+from adaam.affinity.values import HalfAffinity, NeighborSource, SparseAffinity
 from adaam.engines import FittedHeat, Graph, NeighborGraph
 from adaam.sample import Sample
 

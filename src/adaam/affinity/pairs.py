@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array, diags_array, triu
 
-from adaam._typing import FloatMatrix, FloatVector, IntVector
+from adaam._typing import BoolArray, FloatMatrix, FloatVector, IntVector
 from adaam.affinity.heat import HeatKernel, linked_share
 from adaam.affinity.values import SparseAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
@@ -29,7 +29,7 @@ def pair_distances(X: FloatMatrix, rows: IntVector, columns: IntVector) -> Float
 
 
 def edge_affinity(
-    sample: Sample, graph: NeighborGraph, taken: csr_array, own: FloatVector, heat: HeatKernel
+    sample: Sample, graph: NeighborGraph, taken: csr_array, own: BoolArray, heat: HeatKernel
 ) -> SparseAffinity:
     """Heat weights on chosen edges, both directions; a row left without any keeps its nearest neighbours.
 
@@ -65,7 +65,7 @@ def edge_affinity(
     return SparseAffinity(csr_array(half + half.T + diags_array(diagonal)), sample.engine)
 
 
-def _nearest_entries(graph: NeighborGraph, wanted: FloatVector) -> IntVector:
+def _nearest_entries(graph: NeighborGraph, wanted: BoolArray) -> IntVector:
     """Entries of the graph that hold the nearest neighbours of the wanted rows, all of them on a tie."""
     rows = graph.rows()
     nearest = np.full(graph.n_rows, np.inf)

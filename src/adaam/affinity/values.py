@@ -1,14 +1,15 @@
-"""Affinities as values: all that LPP needs of an n x n matrix, which never exists."""
+"""Affinities as values: all that LPP needs of an n x n matrix, which never exists; and what a learner of them is."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from adaam._typing import Column, DiagonalRule, FloatMatrix, Tall
-from adaam.engines import Engine
+from adaam.engines import Engine, Graph
+from adaam.engines.neighbors.graph import HostHalf
 from adaam.engines.protocol import Half
 from adaam.engines.pruned.cut import kept_from
 from adaam.sample import Sample
@@ -23,6 +24,19 @@ class Affinity(Protocol):
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'AX for tall X, in float64 on the host."""
+        ...
+
+
+# Gives the graph of k nearest neighbours of the sample: found on demand, or the one the caller brought. It is where the
+# engine works; its `host()` has the neighbours of each row as NumPy arrays.
+NeighborSource: TypeAlias = Callable[[int], Graph]
+
+
+class AffinityLearner(Protocol):
+    """Settings that turn a sample into an affinity."""
+
+    def learn(self, sample: Sample, neighbors: NeighborSource) -> Affinity:
+        """Return an affinity on the rows of the sample, weights included."""
         ...
 
 
@@ -41,11 +55,12 @@ class SparseAffinity:
 
     def degrees(self) -> Column:
         """Row sums A1."""
-        return self.engine.column(np.asarray(self.weights.sum(axis=1), dtype=np.float64).ravel())
+        return self.engine.asarray(np.asarray(self.weights.sum(axis=1), dtype=np.float64).ravel())
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'AX."""
-        return self.engine.ashalf(self.weights).gram(X)
+        entries: Half = self.engine.asarray(HostHalf(self.weights))
+        return entries.gram(X)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +88,8 @@ class HalfAffinity:
 
     def gram(self, X: Tall) -> FloatMatrix:
         """Return X'AX."""
-        gram = self.engine.ashalf(self.half).gram(X)
+        half: Half = self.engine.asarray(self.half)
+        gram = half.gram(X)
         return gram + gram.T
 
 

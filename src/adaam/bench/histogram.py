@@ -7,9 +7,10 @@ import numpy as np
 from adaam._typing import FloatMatrix, IntVector
 from adaam.affinity import AdaptiveAffinity
 from adaam.affinity.adaptive import adaptive_affinity
-from adaam.bench.run import default_neighbors, versions
+from adaam.bench.run import versions
 from adaam.engines import CPUEngine
-from adaam.estimators.fitting import neighbor_source, prepared_sample, resolve_preparation
+from adaam.estimators.fitting import Neighbors, prepared_sample, resolve_preparation
+from adaam.graph import paper_neighbors
 from adaam.magnitudes import magnitude_counts
 
 
@@ -31,8 +32,8 @@ def histogram_record(
     X, classes = X[:n_rows], classes[:n_rows]
     n_clusters = len(np.unique(classes))
     _, sample = prepared_sample(X, None, resolve_preparation("unit"), CPUEngine(), rows_are_nodes=False)
-    k = default_neighbors(len(X), n_clusters) if n_neighbors is None else n_neighbors
-    graph = neighbor_source(sample, None)(k)
+    k = paper_neighbors(len(X), n_clusters) if n_neighbors is None else n_neighbors
+    graph = Neighbors(sample, None)(k)
     final = adaptive_affinity(sample, graph, n_clusters, n_iter, AdaptiveAffinity()).final
     counts, top = magnitude_counts(final)
     return {

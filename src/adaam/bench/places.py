@@ -1,8 +1,9 @@
 """Where data sets are looked for, and where fetched ones go."""
 
 import os
-import sys
 from pathlib import Path
+
+from platformdirs import user_cache_path
 
 from adaam.bench.data_files import DataFileError
 
@@ -22,13 +23,7 @@ def data_folder(given: str | None) -> Path | None:
 def cache_folder() -> Path:
     """Return the user's own folder for fetched sets: ADAAM_CACHE, or the system's place for caches."""
     own = os.environ.get("ADAAM_CACHE")
-    if own:
-        return Path(own)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "adaam" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "adaam"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adaam"
+    return Path(own) if own else user_cache_path("adaam", appauthor=False)
 
 
 def searched(folder: Path | None) -> tuple[Path, ...]:

@@ -19,6 +19,7 @@ from adaam._version import __version__
 from adaam.bench.memory import PeakMemory
 from adaam.bench.methods import Case, Method, PreparationName
 from adaam.engines import CPUEngine
+from adaam.graph import paper_neighbors
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 
 STARTS_PER_ROUND = 10
@@ -26,7 +27,7 @@ STARTS_PER_ROUND = 10
 
 def default_neighbors(n_rows: int, n_clusters: int) -> int:
     """The paper's size of a neighbourhood, the same for every method."""
-    return max(1, round(float(np.log2(n_rows / n_clusters))))
+    return paper_neighbors(n_rows, n_clusters)
 
 
 def versions(package: str = "") -> dict[str, str]:

@@ -7,7 +7,7 @@ import numpy as np
 from adaam.affinity.adaptive import Learned, adaptive_affinity
 from adaam.displays.axes import fitted_metric, learner_of
 from adaam.estimators import AdaAM
-from adaam.estimators.fitting import neighbor_source, prepared_sample
+from adaam.estimators.fitting import Neighbors, prepared_sample
 from adaam.sample import Sample
 
 # Cuts of the same rows agree but for rounding in another order of rows; other rows move them by far more.
@@ -22,7 +22,7 @@ def prepared_rows(model: Any, X: Any, sample_weight: Any, neighbors: Any) -> tup
     _, sample = prepared_sample(
         rows, sample_weight, learner.preparation_, learner._engine(), rows_are_nodes=rows_are_nodes
     )
-    return sample, neighbor_source(sample, neighbors)
+    return sample, Neighbors(sample, neighbors)
 
 
 def relearned_graph(

@@ -1,6 +1,6 @@
 """Which loops run: compiled by numba where it is installed and worth it, or NumPy; and compiling them once a machine.
 
-Modules whose loops are compiled (`neighbors.search`, `pruned.screened`, `zeros_loops`) import numba, so they are
+Modules whose loops are compiled (`neighbors.search`, `pruned.screened`, `zeros`) import numba, so they are
 imported where `uses_numba` says so and nowhere else.
 """
 
@@ -13,9 +13,19 @@ from importlib.util import find_spec
 from threading import Lock
 
 import numpy as np
+from scipy.sparse import issparse
 
 from adaam._checks import check_word
+from adaam._typing import FloatMatrix, HostRows
 from adaam.files import own_lock_path, waiting_lock
+
+PANEL = 32  # columns of X whose sums stay in registers
+
+LOOKED_AT = 128  # rows that are looked at for how many entries are zero
+# Entries that are not zero, over all that a dense product would take, up to which they alone take clearly less time;
+# and columns from which on making lists of them is worth it (decision 0016).
+MOST_FILLED = 0.4
+LEAST_COLUMNS = 64
 
 # Below so many rows NumPy is done before numba is even imported, and rounding errors of float32 do not cancel.
 MANY_ROWS = 4096
@@ -48,6 +58,36 @@ def uses_numba(choice: str, n_rows: int) -> bool:
 @cache
 def _installed() -> bool:
     return find_spec("numba") is not None
+
+
+def few_filled(X: HostRows, n_columns: int, n_summed: int) -> bool:
+    """Whether so few entries are not zero that a product from them alone takes less time, told from a few rows.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Rows; compiled loops take dense ones alone.
+    n_columns : int
+        Columns of the product.
+    n_summed : int
+        Columns that are summed for it, some of them for nothing.
+    """
+    if issparse(X) or not (X.size and X.flags.c_contiguous) or X.dtype not in (np.float32, np.float64):
+        return False
+    if min(X.shape[1], n_columns) < LEAST_COLUMNS:
+        return False
+    few = spread_rows(X)
+    return bool(np.count_nonzero(few) * n_summed <= MOST_FILLED * few.size * n_columns)
+
+
+def spread_rows(X: FloatMatrix) -> FloatMatrix:
+    """Few rows, spread evenly; the step is odd, since tables of all combinations repeat after an even number."""
+    return X[:: len(X) // LOOKED_AT | 1]
+
+
+def panel_count(d: int) -> int:
+    """Panels for so many columns."""
+    return -(-d // PANEL)
 
 
 def compile_once(dtype: type) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -11,11 +11,10 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
-from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines import zeros
+from adaam._typing import Column, FloatMatrix, FloatVector, HostRows, IntMatrix, IntVector
 from adaam.engines.blocks import blas_threads, ordered_map, row_blocks
 from adaam.engines.columns import at, beside, spread, total
-from adaam.engines.compiled import MANY_ROWS, uses_numba
+from adaam.engines.compiled import MANY_ROWS, PANEL, few_filled, panel_count, uses_numba
 from adaam.engines.equal_rows import distinct
 from adaam.engines.neighbors import tiles as neighbor_tiles
 from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
@@ -39,9 +38,6 @@ BYTES_PER_TILE_ENTRY = 32
 
 # Row blocks of this size are short enough for their temporaries to be reused by the allocator, and to stay in cache.
 BLOCK_BYTES = 1 << 22
-
-# Below this share of columns that are zero in all rows, none are left out.
-FEW_ZEROS = 1 / 32
 
 # Sums of squares between these have lost nothing.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-280, 1e280
@@ -74,13 +70,9 @@ class CPUEngine:
         """No array needs a check of this engine's own."""
         return False
 
-    def check_rows(self, X: Any, at_least: int) -> Tall:
+    def check_rows(self, X: Any, at_least: int) -> HostRows:
         """Never asked for."""
         raise TypeError(f"X={type(X).__name__} is no array of the CPU engine's own.")
-
-    def like(self, Z: Tall, X: Any) -> FloatMatrix:
-        """Return Z itself: everything here is NumPy."""
-        return np.asarray(Z)
 
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
         """Do work for each item, an item a thread; one left over at the end has all threads for the maps within it."""
@@ -90,27 +82,23 @@ class CPUEngine:
         yield from ordered_map(work, items[: len(items) - alone])
         yield from map(work, items[len(items) - alone :])
 
-    def asarray(self, X: Tall) -> Tall:
-        """Return X itself: validated rows are already where this engine works."""
-        return X
+    def asarray(self, value: Any) -> Any:
+        """Return the value itself, a vector in float64: validated rows are already where this engine works."""
+        return np.asarray(value, dtype=np.float64) if getattr(value, "ndim", 2) == 1 else value
 
-    def column(self, values: Any) -> Column:
-        """Return a float itself, a vector in float64."""
-        return values if isinstance(values, float) else np.asarray(values, dtype=np.float64)
-
-    def to_host(self, value: Any) -> Any:
+    def to_host(self, value: Any, like: Any = None) -> Any:
         """Return the value itself, all numbers being NumPy's."""
         return value if issparse(value) else np.asarray(value)
 
-    def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
+    def distinct(self, X: HostRows, weights: Column) -> tuple[HostRows, Column]:
         """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
         return distinct(X, weights)
 
-    def row_norms(self, X: Tall) -> FloatVector:
+    def row_norms(self, X: HostRows) -> FloatVector:
         """Euclidean length of each row, in float64 and safe from overflow."""
         return np.concatenate(list(ordered_map(lambda rows: _row_norms(X[rows]), self._blocks(X))))
 
-    def cross(self, A: Tall | None, B: Tall, weights: Column = 1.0) -> FloatMatrix:
+    def cross(self, A: HostRows | None, B: HostRows, weights: Column = 1.0) -> FloatMatrix:
         """Return the sum over rows of weight * a b', in float64; None stands for a column of ones."""
         if A is None:
             return self.cross(spread(weights, B.shape[0])[:, None], B)
@@ -126,25 +114,28 @@ class CPUEngine:
         return np.asarray(sum(ordered_map(part, self._blocks(A, B.shape[1]))))
 
     def scatter(
-        self, X: Tall, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
+        self, X: HostRows, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
     ) -> FloatMatrix:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean, or n x n `between_rows`."""
         n, d = X.shape
         if between_rows:
             root = np.sqrt(spread(weights, n))
             return _row_products(X, scale, mean) * root[:, None] * root
-        found = zeros.scatter(X, scale, mean, weights, self.kernels)
-        if found is not None:
-            return found
-        used = np.arange(d) if issparse(X) else self._used_columns(X, mean)
+        # A panel takes rows of the sum up to its own last column, where a dense product takes those up to each column.
+        if uses_numba(self.kernels, n) and few_filled(X, d, PANEL * (panel_count(d) + 1)):
+            from adaam.engines import zeros
+
+            found = zeros.scatter(X, scale, mean, weights)
+            if found is not None:
+                return found
 
         def part(rows: slice) -> FloatMatrix:
             root = np.sqrt(beside(weights, rows))
             if issparse(X):
                 block = X[rows].astype(np.float64).multiply(beside(scale, rows) * root).tocsr()
                 return np.asarray((block.T @ block).toarray())
-            block = _float64(X[rows] if len(used) == d else X[rows][:, used]) * beside(scale, rows)
-            block -= mean[used]
+            block = _float64(X[rows]) * beside(scale, rows)
+            block -= mean
             if not isinstance(weights, float) or weights != 1.0:
                 block *= root
             return np.asarray(block.T @ block)
@@ -153,21 +144,20 @@ class CPUEngine:
         if issparse(X):
             # Sparse rows are not centred, which would fill them; the mean leaves the sum instead.
             return sums - total(weights, n) * np.outer(mean, mean)
-        if len(used) == d:
-            return sums
-        whole = np.zeros((d, d))
-        whole[np.ix_(used, used)] = sums
-        return whole
+        return sums
 
-    def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
+    def project(self, X: HostRows, scale: Column, mean: FloatVector, components: FloatMatrix) -> HostRows:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
 
         Preparations are float64, so a fit works in float64 also on float32 rows: tiles are as fast in it, and the
         weakly determined last directions need it.
         """
-        found = zeros.project(X, scale, mean, components, self.kernels)
-        if found is not None:
-            return found
+        m = len(components)
+        if uses_numba(self.kernels, X.shape[0]) and few_filled(X, m, PANEL * panel_count(m)):
+            from adaam.engines import zeros
+
+            if np.result_type(X.dtype, components.dtype) == np.float64:
+                return zeros.project(X, scale, mean, components)
         offset = mean @ components.T
         out = np.empty((X.shape[0], len(components)), dtype=np.result_type(X.dtype, components.dtype))
 
@@ -184,7 +174,7 @@ class CPUEngine:
             pass
         return out
 
-    def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
+    def neighbors(self, X: HostRows, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest others of each row, or of chosen rows, nearest first.
 
         Of thousands of rows candidates in float32, each pair once, are found faster than by scikit-learn's search
@@ -211,18 +201,10 @@ class CPUEngine:
         short = 4 * k < min(len(X), 1024)
         return short and bool(X.flags.c_contiguous) and uses_numba(self.kernels, len(X))
 
-    def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> NeighborGraph:
+    def neighbor_graph(self, X: HostRows, n_neighbors: int, weights: Column) -> NeighborGraph:
         """Return the graph of nearest others, rows tied at the last place sharing it."""
         found = measured_graph(partial(self.neighbors, X), self.row_norms(X), weights, n_neighbors, X.dtype)
         return replace(found, kernels=self.kernels)
-
-    def asgraph(self, graph: NeighborGraph) -> NeighborGraph:
-        """Return the graph itself."""
-        return graph
-
-    def ashalf(self, half: Sparse | Half) -> HostHalf:
-        """Return a half affinity of the host itself."""
-        return half if isinstance(half, HostHalf) else HostHalf(csr_array(half))
 
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
         """All eigenpairs of a small symmetric matrix, values ascending."""
@@ -230,9 +212,9 @@ class CPUEngine:
 
     def cut_laplacian(
         self,
-        P: Tall,
+        P: HostRows,
         t: float,
-        X: Tall,
+        X: HostRows,
         weights: Column,
         diagonal: Column,
         half: Half | None = None,
@@ -245,7 +227,7 @@ class CPUEngine:
         if cut is None and self._screens(P, X):
             from adaam.engines.pruned import screened
 
-            found = screened.cut_laplacian(P, t, X, w, own, None if half is None else self.ashalf(half))
+            found = screened.cut_laplacian(P, t, X, w, own, cast(HostHalf | None, half))
             if found is not None:
                 return found
         if cut is None:
@@ -270,7 +252,7 @@ class CPUEngine:
         takes = all(A.dtype == np.float64 and A.flags.c_contiguous for A in factors)
         return takes and uses_numba(self.kernels, factors[0].shape[0])
 
-    def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
+    def kmeans(self, Z: HostRows, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia.
 
         Rows enter in the order of their coordinates, copies side by side, and runs go on until no label changes: so
@@ -283,7 +265,7 @@ class CPUEngine:
         labels = self.nearest(Z, best.cluster_centers_)
         return Clusters(best.cluster_centers_, labels, float(best.inertia_))
 
-    def cluster_sums(self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
+    def cluster_sums(self, Z: HostRows, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
         """Return what centres, sizes and inertia of a partition follow from, in float64."""
         n = Z.shape[0]
         held = spread(weights, n)
@@ -296,29 +278,20 @@ class CPUEngine:
             largest = max(largest, float(np.abs(block).max(initial=0.0)))
         return ClusterSums(sums, np.bincount(labels, held, minlength=n_clusters), squares, largest)
 
-    def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
+    def nearest_known(self, Z: HostRows, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest of some known points of each row, nearest first."""
         distances, indices = NearestNeighbors(n_neighbors=min(n_nearest, len(known))).fit(known).kneighbors(Z)
         return indices, distances
 
-    def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
+    def nearest(self, Z: HostRows, centers: FloatMatrix) -> IntVector:
         """Index of the nearest centre of each row, the first one on a tie."""
         return np.asarray(pairwise_distances_argmin(Z, centers))
-
-    def _used_columns(self, X: Tall, mean: FloatVector) -> IntVector:
-        """Columns that are not zero in all rows, as far as leaving the others out is worth it."""
-        candidates = np.flatnonzero(mean == 0.0)
-        every = np.arange(X.shape[1])
-        if len(candidates) < FEW_ZEROS * X.shape[1]:
-            return every
-        zero = not any(ordered_map(lambda rows: bool(X[rows][:, candidates].any()), self._blocks(X)))
-        return np.delete(every, candidates) if zero else every
 
     def _tile_rows(self) -> int:
         """Rows and columns of a tile within the budget, in steps of 64 for aligned products."""
         return max(64, int(np.sqrt(self.tile_bytes / BYTES_PER_TILE_ENTRY)) // 64 * 64)
 
-    def _blocks(self, X: Tall, extra_columns: int = 0) -> list[slice]:
+    def _blocks(self, X: HostRows, extra_columns: int = 0) -> list[slice]:
         """Row blocks whose float64 copy, with `extra_columns` beside it, stays within the budget."""
         rows = min(self.tile_bytes, BLOCK_BYTES) // (8 * max(1, X.shape[1] + extra_columns))
         return row_blocks(X.shape[0], max(16, rows))
@@ -375,7 +348,7 @@ def _others(indices: IntMatrix, distances: FloatMatrix, rows: IntVector) -> tupl
     return indices[kept].reshape(len(rows), -1), distances[kept].reshape(len(rows), -1)
 
 
-def _row_products(X: Tall, scale: Column, mean: FloatVector) -> FloatMatrix:
+def _row_products(X: HostRows, scale: Column, mean: FloatVector) -> FloatMatrix:
     """Inner products of scale * x - mean between all rows, of which there are few."""
     factors = beside(scale, slice(None))
     if issparse(X):
@@ -413,7 +386,7 @@ def _by_coordinates(Z: FloatMatrix) -> IntVector:
     return order if (first[1:] > first[:-1]).all() else np.lexsort(Z.T[::-1])
 
 
-def _row_norms(block: Tall) -> FloatVector:
+def _row_norms(block: HostRows) -> FloatVector:
     """Euclidean lengths; where squares might overflow or vanish, the largest entry is divided out first."""
     if issparse(block):
         starts, entries = block.indptr[:-1], np.diff(block.indptr)
@@ -439,6 +412,6 @@ def _row_norms(block: Tall) -> FloatVector:
         return np.asarray(safe * np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))
 
 
-def _float64(block: Tall) -> Tall:
+def _float64(block: HostRows) -> HostRows:
     """Return a dense block as it is or widened, a sparse one filled."""
     return np.asarray(block.toarray() if issparse(block) else block, dtype=np.float64)

@@ -6,14 +6,14 @@ from hashlib import blake2b
 import numpy as np
 from scipy.sparse import issparse
 
-from adaam._typing import Column, FloatMatrix, IntVector, Tall
+from adaam._typing import Column, FloatMatrix, HostRows, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.columns import spread
 
 BLOCK_BYTES = 1 << 21
 
 
-def distinct(X: Tall, weights: Column) -> tuple[Tall, Column]:
+def distinct(X: HostRows, weights: Column) -> tuple[HostRows, Column]:
     """Return the distinct rows of positive weight, in order of first appearance, and the total weight of each."""
     kept, totals = merged_weights(first_equal(X), weights)
     return X if len(kept) == X.shape[0] else X[kept], totals
@@ -26,7 +26,7 @@ def merged_weights(first: IntVector, weights: Column) -> tuple[IntVector, Column
     return kept, 1.0 if (totals[kept] == 1.0).all() else totals[kept]
 
 
-def first_equal(X: Tall) -> IntVector:
+def first_equal(X: HostRows) -> IntVector:
     """Index of the first row equal to each row."""
     suspects = np.arange(X.shape[0]) if issparse(X) else repeated(quick_hashes(X))
     return first_of(X.shape[0], suspects, row_digests(X[suspects]))
@@ -41,7 +41,7 @@ def first_of(n_rows: int, suspects: IntVector, digests: Iterable[bytes]) -> IntV
     return first
 
 
-def row_digests(X: Tall) -> Iterator[bytes]:
+def row_digests(X: HostRows) -> Iterator[bytes]:
     """Yield a digest of each row that no two different rows share."""
     return (blake2b(row, digest_size=16).digest() for row in row_bytes(X))
 
@@ -71,7 +71,7 @@ def quick_hashes(X: FloatMatrix) -> IntVector:
     return np.concatenate(list(ordered_map(hashes, row_blocks(n, max(16, BLOCK_BYTES // (8 * d))))))
 
 
-def row_bytes(X: Tall) -> Iterator[bytes | memoryview]:
+def row_bytes(X: HostRows) -> Iterator[bytes | memoryview]:
     """Yield the content of each row; equal rows yield equal bytes, negative zeros included."""
     if issparse(X):
         for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):

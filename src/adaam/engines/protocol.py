@@ -97,24 +97,20 @@ class Engine(Protocol):
         """Check rows of the engine's own kind: two dimensions, `at_least` rows, floating point, finite."""
         ...
 
-    def like(self, Z: Tall, X: Any) -> Any:
-        """Return Z as the kind of array that X is: what `transform` gives back."""
-        ...
-
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
         """Do work that calls the engine for each item, side by side where that is faster; results in order."""
         ...
 
-    def asarray(self, X: Tall) -> Tall:
-        """Bring rows to where the engine works, without changing the caller's array."""
+    def asarray(self, value: Any) -> Any:
+        """Bring a value to where the engine works, without changing the caller's.
+
+        Rows; one number a row, in float64, where a float stays one; a `NeighborGraph`, such as one that the caller
+        computed; or a half affinity of the host, as a `HostHalf`.
+        """
         ...
 
-    def column(self, values: Any) -> Column:
-        """Bring one number a row to where the engine works, in float64; a float stays one."""
-        ...
-
-    def to_host(self, value: Any) -> Any:
-        """Bring a tall array or a column to the host as NumPy, a half affinity as CSR."""
+    def to_host(self, value: Any, like: Any = None) -> Any:
+        """Bring a tall array or a column to the host as NumPy, or to the kind of array that `like` is, where it is."""
         ...
 
     def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
@@ -152,14 +148,6 @@ class Engine(Protocol):
 
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
         """Return the graph of nearest others, rows tied at the last place sharing it."""
-        ...
-
-    def asgraph(self, graph: NeighborGraph) -> Graph:
-        """Bring a host graph, such as one that the caller computed, to where the engine works."""
-        ...
-
-    def ashalf(self, half: Sparse | Half) -> Half:
-        """Bring a half affinity, such as the entries of a host matrix, to where the engine works."""
         ...
 
     def cut_laplacian(

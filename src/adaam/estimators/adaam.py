@@ -6,26 +6,26 @@ import numpy as np
 
 from adaam._checks import check_kind, check_whole
 from adaam._typing import Tall
-from adaam.affinity import AdaptiveAffinity, adaptive_affinity
-from adaam.affinity.adaptive import Learned
+from adaam.affinity import AdaptiveAffinity
+from adaam.affinity.adaptive import AllRows
 from adaam.engines import DaskEngine, Engine, resolve_engine
 from adaam.estimators.fitting import (
+    Neighbors,
     check_clusters,
     check_components,
-    neighbor_source,
     prepared_sample,
     resolve_preparation,
     row_weights,
-    store,
     store_map,
 )
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.estimators.phases import CallbackSupportMixin, fit_phases, with_callbacks
+from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
 from adaam.estimators.pooling import PooledModel, PoolingSettings, fit_array, fit_source, loaded
+from adaam.graph import paper_neighbors
 from adaam.large import RowBlocks, Stability
+from adaam.learning import MethodSettings, learn
 from adaam.planning import Plan, check_pairs, plan
 from adaam.prepare import Preparation, warn_of_unlike_units
-from adaam.projection import lpp
 from adaam.rows import RowSource, as_rows
 from adaam.selection import DistinctRows, counted_clusters
 
@@ -207,33 +207,37 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             with fit_phases(self, 2, X) as phase:
                 return self._stored(fit_array(X, sample_weight, pooling, phase), X.dtype, pooling)
 
-        rows_are_nodes = neighbors is not None
         with fit_phases(self, 4, X) as phase:
-            with phase("preparation"):
-                prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=rows_are_nodes)
-            n_components = check_components(self.n_components, n_clusters, sample.X.shape[1])
-            n_neighbors = self._neighbor_count(sample.size)
-            with phase("neighbours"):
-                source = neighbor_source(sample, neighbors)
-                graph = source(n_neighbors)
-            with phase("affinity"):
-                learned = adaptive_affinity(sample, graph, n_clusters, n_iter, settings)
-            with phase("projection"):
-                projection = lpp(sample.X, learned.affinity, n_components, engine=engine, moments=sample.moments)
+            return self._stored(self._all_pairs(X, sample_weight, neighbors, pooling, phase), X.dtype, pooling)
 
-            store(self, prepared, projection, sample, X)
-            store_all_pairs(self, learned, n_neighbors, X)
-            self.knn_recall_ = source.recall
-            self.preparation_ = preparation
-        return self
+    def _all_pairs(
+        self, X: Tall, sample_weight: Any, neighbors: Any, settings: PoolingSettings, phase: FitPhases
+    ) -> PooledModel:
+        """Learn from every pair: all rows are one block."""
+        engine, n_clusters = settings.engine, settings.n_clusters
+        rows_are_nodes = neighbors is not None
+        with phase("preparation"):
+            prepared, sample = prepared_sample(
+                X, sample_weight, settings.preparation, engine, rows_are_nodes=rows_are_nodes
+            )
+        n_components = check_components(self.n_components, n_clusters, sample.X.shape[1])
+        n_neighbors = self._neighbor_count(sample.size)
+        with phase("neighbours"):
+            source = Neighbors(sample, neighbors)
+            graph = source(n_neighbors)
+        method = MethodSettings(n_clusters, n_components, settings.n_iter, settings.affinity)
+        learned = learn(AllRows(sample), method, lambda _: graph, phase=phase)
+        n, d = X.shape
+        planned = plan(n, d, n_clusters, pairs="all", engine=engine)
+        return PooledModel(prepared, learned, None, n_neighbors, planned, "all", source.recall)
 
     def _stored(self, model: PooledModel, dtype: Any, settings: PoolingSettings) -> Self:
-        """Keep what row blocks taught."""
-        pooled = model.pooled
+        """Keep what was learned."""
+        learned = model.learned
         precision = np.float32 if dtype == np.float32 else np.float64
-        store_map(self, model.prepared, pooled.projection, pooled.moments, precision)
-        self.cuts_, self.n_neighbors_, self.knn_recall_ = pooled.cuts, model.n_neighbors, None
-        self.pairs_, self.plan_, self.stability_ = model.pairs, model.plan, pooled.stability
+        store_map(self, model.prepared, learned.projection, learned.moments(), precision)
+        self.cuts_, self.n_neighbors_, self.knn_recall_ = learned.cuts, model.n_neighbors, model.recall
+        self.pairs_, self.plan_, self.stability_ = model.pairs, model.plan, model.stability
         self.preparation_, self.engine_ = settings.preparation, settings.engine.name
         return self
 
@@ -277,7 +281,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     def _neighbor_count(self, size: float) -> int:
         if self.n_neighbors is not None:
             return check_whole("n_neighbors", self.n_neighbors)
-        return int(np.clip(round(np.log2(max(size / self.n_clusters_, 1.0))), 1, max(1, int(size) - 1)))
+        return paper_neighbors(size, self.n_clusters_)
 
     def _affinity_settings(self) -> AdaptiveAffinity:
         if self.affinity is None:
@@ -288,12 +292,3 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         )
         settings.check()
         return settings
-
-
-def store_all_pairs(model: AdaAM, learned: Learned, n_neighbors: int, X: Tall) -> None:
-    """Keep what a fit on all pairs found beside its map."""
-    model.cuts_ = (learned.intermediate.cut, learned.final.cut)
-    model.n_neighbors_ = n_neighbors
-    model.pairs_, model.stability_ = "all", None
-    n, d = X.shape
-    model.plan_ = plan(n, d, model.n_clusters_, pairs="all", engine=model.engine)

@@ -7,8 +7,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from adaam._checks import check_whole, widened
-from adaam._warnings import warn_caller
+from adaam._checks import check_whole, warn_caller, widened
 from adaam.affinity.clustered_graph import ClusteredGraph, Report, can_graph
 from adaam.array_api import on_host
 from adaam.engines import Engine, resolve_engine

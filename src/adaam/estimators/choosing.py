@@ -153,7 +153,7 @@ def _partitioned(metric: LinearMetric, choice: Choice, rows: DistinctRows, task:
     """Partition rows in the metric by the chosen head, the best of several starts."""
     view = rows.view(metric._map())
     if choice.outcome.head == "k-means":
-        column = view.engine.column(view.weights)
+        column = view.engine.asarray(view.weights)
         labels = np.asarray(view.engine.kmeans(view.Z, task.n_clusters, task.n_init, task.seed, column).labels)
         found: Merging = merging(view, task.n_clusters, view.draws(task.seed))
         starts: tuple[float, ...] = ()

@@ -10,9 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from adaam._checks import check_kind, check_number, check_object, check_whole, check_word
+from adaam._checks import check_kind, check_number, check_object, check_whole, check_word, warn_caller
 from adaam._typing import FloatVector, IntVector, Tall
-from adaam._warnings import warn_caller
 from adaam.array_api import in_kind
 from adaam.engines import DaskEngine, Engine, resolve_engine
 from adaam.estimators.choosing import Chosen, choose, choose_given
@@ -267,7 +266,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
             self._store_clusters(chosen, check_contamination(self.contamination))
             self.memberships_ = self.probabilities_ = self.outlier_scores_ = None
             Z = self._map().apply(at.arrived, engine)
-            self._label_layers(lambda layer: engine.like(self._spread_predicted(Z, layer, engine), at.X))
+            self._label_layers(lambda layer: engine.to_host(self._spread_predicted(Z, layer, engine), at.X))
         self.selection_ = chosen.selection.extended(count, chosen.starts)
         return self
 
@@ -300,9 +299,9 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         engine = self._engine()
         if isinstance(engine, DaskEngine) and engine.accepts(X):
             Z = self._map().apply(self._rows(X, reset=False), engine)
-            return cast(IntVector, engine.like(self._spread_predicted(Z, chosen, engine), X))
+            return cast(IntVector, engine.to_host(self._spread_predicted(Z, chosen, engine), X))
         parts = [self._predicted(Z, chosen, engine) for Z in self._mapped(X, engine)]
-        return cast(IntVector, engine.like(np.concatenate(parts), X))
+        return cast(IntVector, engine.to_host(np.concatenate(parts), X))
 
     def membership_vectors(self, X: Any, layer: int | None = None) -> csr_array:
         """Return how surely each row belongs to the clusters around it.
@@ -401,7 +400,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         view, engine = chosen.view, chosen.view.engine
         _, labels = np.unique(chosen.labels, return_inverse=True)
         n_clusters = int(labels.max()) + 1
-        column = engine.column(view.weights)
+        column = engine.asarray(view.weights)
         sums = engine.cluster_sums(view.Z, labels, column, n_clusters)
         centers = sums.sums / sums.weights[:, None]
         order = cluster_order(centers, sums.weights, sums.largest)

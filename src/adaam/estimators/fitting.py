@@ -44,8 +44,8 @@ def row_weights(sample_weight: Any, n_rows: int, engine: Engine) -> Column:
     if sample_weight is None:
         return 1.0
     if not engine.accepts(sample_weight):
-        return engine.column(check_weights(sample_weight, n_rows))
-    return row_counts(engine.column(sample_weight), n_rows)
+        return engine.asarray(check_weights(sample_weight, n_rows))
+    return row_counts(engine.asarray(sample_weight), n_rows)
 
 
 def prepared_sample(
@@ -79,8 +79,9 @@ class Neighbors:
     def __call__(self, n_neighbors: int) -> Graph:
         """Return the graph of so many neighbours."""
         sample = self._sample
+        graph: Graph
         if self._given is not None:
-            graph = sample.engine.asgraph(given_graph(self._given, sample.n_rows, n_neighbors))
+            graph = sample.engine.asarray(given_graph(self._given, sample.n_rows, n_neighbors))
         else:
             check_neighbors(n_neighbors, sample.size)
             graph = neighbor_graph(sample, n_neighbors)
@@ -100,11 +101,6 @@ def _remark_on_weights(sample: Sample, n_neighbors: int) -> str:
         f" Each row counts as {least:g} equal rows or more, which leave no place for others among its "
         f"{n_neighbors} neighbours. Where sample_weight is meant to be relative, divide it by its mean."
     )
-
-
-def neighbor_source(sample: Sample, given: Any) -> Neighbors:
-    """Where a learner gets its graph from."""
-    return Neighbors(sample, given)
 
 
 def check_neighbors(n_neighbors: int, size: float) -> None:

@@ -48,7 +48,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             self._take_features(source, reset=False)
             blocks = (engine.asarray(block) for _, block in checked_blocks(source))
             return np.vstack([engine.to_host(self._map().apply(block, engine)) for block in blocks])
-        Z: FloatMatrix = engine.like(self._map().apply(self._rows(X, reset=False), engine), X)
+        Z: FloatMatrix = engine.to_host(self._map().apply(self._rows(X, reset=False), engine), X)
         return Z
 
     @in_kind
@@ -74,7 +74,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if len(rows.shape) != 2 or rows.shape[1] != n_components:
             raise ValueError(f"Z has shape {tuple(rows.shape)}, but the map has {n_components} components.")
         spread = engine.project(rows, 1.0, np.zeros(n_components), np.linalg.pinv(self.components_))
-        X: FloatMatrix = engine.like(spread, Z) + engine.like(self.mean_, Z)
+        X: FloatMatrix = engine.to_host(spread, Z) + engine.to_host(self.mean_, Z)
         return X
 
     @in_kind
@@ -101,7 +101,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         if tuple(pairs.shape[1:]) != (2, self.n_features_in_):
             raise ValueError(f"pairs has shape {tuple(pairs.shape)}; it must be (n_pairs, 2, {self.n_features_in_}).")
         rows = self._nameless(pairs.reshape(-1, pairs.shape[2]))
-        Z = engine.like(self._map().apply(rows, engine), pairs)
+        Z = engine.to_host(self._map().apply(rows, engine), pairs)
         distances: FloatVector = ((Z[::2] - Z[1::2]) ** 2).sum(axis=1) ** 0.5
         return distances
 
@@ -170,7 +170,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _map(self) -> LinearMap:
         return LinearMap(self.components_, self.mean_, self.preparation_.row_scaling)
 
-    def _rows(self, X: Any, *, reset: bool) -> Tall:
+    def _rows(self, X: Any, *, reset: bool) -> Any:
         """Validate rows at the door, once; arrays of the engine's own kind are checked where they are."""
         self._check_form(X)
         at_least = 2 if reset else 1
@@ -202,7 +202,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         else:
             check_lengths("X", largest * float(np.sqrt(rows.shape[1])))
 
-    def _nameless(self, rows: Any) -> Tall:
+    def _nameless(self, rows: Any) -> Any:
         """Check rows that cannot have names, as those of pairs, so that none are missed."""
         engine = self._engine()
         if engine.accepts(rows):

@@ -9,8 +9,8 @@ from adaam._typing import ColumnScaling
 from adaam.affinity import Affinity, AffinityLearner, KNNAffinity, SparseAffinity
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.fitting import (
+    Neighbors,
     check_components,
-    neighbor_source,
     prepared_sample,
     resolve_preparation,
     store,
@@ -140,7 +140,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
                 prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=rows_are_nodes)
             n_components = check_components(self.n_components, self.n_components, sample.X.shape[1])
             with phase("affinity"):
-                source = neighbor_source(sample, neighbors)
+                source = Neighbors(sample, neighbors)
                 value = given or learner.learn(sample, source)
             with phase("projection"):
                 projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling, moments=sample.moments)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,21 +10,23 @@ import numpy as np
 from adaam._checks import check_weights
 from adaam._typing import Column, Tall
 from adaam.affinity import AdaptiveAffinity
+from adaam.affinity.adaptive import counted_halves
 from adaam.engines import Engine
 from adaam.estimators.fitting import check_clusters, check_components, row_weights
 from adaam.estimators.phases import FitPhases
+from adaam.graph import neighbor_graph
 from adaam.large import (
     BlockedRows,
     Deal,
-    Pooled,
-    PooledFit,
     RowBlocks,
     SpreadBlocks,
-    counted_blocks,
+    Stability,
     dealt_array,
+    stability,
     stream_preparation,
     taken_rows,
 )
+from adaam.learning import LearnedMap, MethodSettings, learn
 from adaam.planning import LOADED_BYTES, Plan, plan
 from adaam.prepare import LinearMap, Preparation, fit_preparation
 from adaam.progress import teller
@@ -34,13 +37,15 @@ PAUSE_SECONDS = 5.0  # between two lines of progress
 
 @dataclass(frozen=True, slots=True)
 class PooledModel:
-    """All that a fit from row blocks found."""
+    """All that a fit found, from row blocks or from all pairs."""
 
     prepared: LinearMap
-    pooled: Pooled
+    learned: LearnedMap
+    stability: Stability | None  # None where there is one block only
     n_neighbors: int
     plan: Plan
     pairs: str | RowBlocks
+    recall: float | None = None  # of the neighbours, where the engine searched all pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,7 @@ def fit_source(source: RowSource, sample_weight: Any, settings: PoolingSettings,
         taken = ArrayRows(X, source.label)
         prepared = stream_preparation(taken, held, settings.preparation, engine, tell)
     with phase("row blocks"):
-        rows = BlockedRows(X, 1.0 if held is None else engine.column(held), None, deal, prepared, engine)
+        rows = BlockedRows(X, 1.0 if held is None else engine.asarray(held), None, deal, prepared, engine)
         return _fit(rows, planned, settings)
 
 
@@ -127,16 +132,23 @@ def _fit(rows: BlockedRows | SpreadBlocks, planned: Plan, settings: PoolingSetti
     """Pool the blocks."""
     given = block_settings(settings.pairs)
     n_components = check_components(settings.n_components, settings.n_clusters, len(rows.prepared.components))
-    counted = counted_blocks(rows)
-    smallest = float(counted.sizes.min())
-    n_neighbors = settings.neighbor_count(float(counted.sizes.sum()))
+    counted = counted_halves(rows)
+    smallest = min(min(half.sizes) for half in counted)
+    n_neighbors = settings.neighbor_count(sum(half.size for half in counted))
     if n_neighbors > smallest - 1:
         raise ValueError(
             f"n_neighbors={n_neighbors} needs row blocks of more than {n_neighbors} rows, but the smallest of "
             f"{rows.n_blocks} has {smallest:g} (weights counted). Use RowBlocks with more rows, or fewer neighbours."
         )
     tell = teller(settings.verbose, PAUSE_SECONDS)
-    fit = PooledFit(rows, counted, settings.n_clusters, n_neighbors, settings.n_iter, settings.affinity, tell)
+    method = MethodSettings(settings.n_clusters, n_components, settings.n_iter, settings.affinity)
+    graph = partial(neighbor_graph, n_neighbors=n_neighbors)
+    learned = learn(rows, method, graph, counted=counted, tell=tell)
+    firmness = None
+    if learned.halves:
+        halves = [half.components for half in learned.halves]
+        smaller = int(min(half.size for half in counted))
+        firmness = stability(learned.projection.components, halves, learned.evidence.counts.gram, smaller)
     blocks = RowBlocks(planned.block_rows, planned.n_blocks, given.random_state)
     pairs = "all" if planned.exact else blocks
-    return PooledModel(rows.prepared, fit.learned(n_components), n_neighbors, planned, pairs)
+    return PooledModel(rows.prepared, learned, firmness, n_neighbors, planned, pairs)

@@ -3,23 +3,19 @@
 from adaam.large.blocked import BlockedRows, dealt_array, taken_rows
 from adaam.large.deal import Deal
 from adaam.large.moments import stream_preparation
-from adaam.large.pooled import Counted, Pooled, PooledFit, counted_blocks
 from adaam.large.row_blocks import RowBlocks
 from adaam.large.spread import SpreadBlocks
-from adaam.large.stability import Stability, principal_angles
+from adaam.large.stability import Stability, principal_angles, stability
 
 __all__ = [
     "BlockedRows",
-    "Counted",
     "Deal",
-    "Pooled",
-    "PooledFit",
     "RowBlocks",
     "SpreadBlocks",
     "Stability",
-    "counted_blocks",
     "dealt_array",
     "principal_angles",
+    "stability",
     "stream_preparation",
     "taken_rows",
 ]

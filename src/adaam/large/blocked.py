@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Tall
+from adaam.affinity.adaptive import Job
 from adaam.engines import DaskEngine, Engine
 from adaam.engines.columns import at, spread
 from adaam.large.deal import Deal
-from adaam.large.job import Job
 from adaam.large.spread import SpreadBlocks, dealt_spread
 from adaam.prepare import LinearMap
 from adaam.progress import Teller

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from adaam._checks import check_lengths, check_magnitude, largest_magnitude
+from adaam._checks import check_lengths, check_magnitude, largest_magnitude, warn_caller
 from adaam._typing import FloatVector
-from adaam._warnings import warn_caller
 from adaam.engines import Engine
 from adaam.engines.columns import spread
 from adaam.linalg import range_eigenpairs
@@ -57,7 +56,7 @@ def stream_preparation(
             # Zero rows are left as they are, at a scale of 1, which few others have.
             unscaled = np.flatnonzero((spread(engine.to_host(scale), len(block)) == 1.0) & (held > 0))
             n_zero += int((~block[unscaled].any(axis=1)).sum())
-        row_weights = engine.column(held)
+        row_weights = engine.asarray(held)
         own_mean = engine.cross(None, rows, row_weights * scale)[0] / added
         shift = own_mean - mean
         scatter += engine.scatter(rows, scale, own_mean, row_weights)

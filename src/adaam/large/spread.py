@@ -7,10 +7,10 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from adaam._typing import Column, Tall
+from adaam.affinity.adaptive import Job
 from adaam.engines import DaskEngine
 from adaam.engines.columns import at
 from adaam.large.deal import Deal
-from adaam.large.job import Job
 from adaam.prepare import LinearMap
 from adaam.sample import Sample
 

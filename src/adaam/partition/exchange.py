@@ -57,7 +57,8 @@ def _exchanged(merging: Merging, n_clusters: int, draws: Draws) -> IntVector:
     """Cluster of each leaf of the dendrogram, after clusters exchanged smaller and smaller parts of it."""
     tree = merging.tree
     # Graphs of parts, each made from the next finer one.
-    graphs, parts = [merging.between], [np.arange(tree.n_leaves)]
+    graphs = [merging.between]
+    parts: list[IntVector] = [np.arange(tree.n_leaves)]
     n_parts = tree.n_leaves / PART_RATIO
     while n_parts > PART_RATIO * n_clusters:
         coarse = tree.cut(int(n_parts))

@@ -40,7 +40,7 @@ class View:
         """The ten nearest others of each row."""
         if "graph" not in self._made:
             n_neighbors = links_per_row(self.weights.sum())
-            column = self.engine.column(self.weights)
+            column = self.engine.asarray(self.weights)
             self._made["graph"] = self.engine.neighbor_graph(self.Z, n_neighbors, column)
         graph: Graph = self._made["graph"]
         return graph

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, IntVector, Tall
-from adaam.affinity import AdaptiveAffinity, adaptive_affinity
+from adaam.affinity import AdaptiveAffinity
+from adaam.affinity.adaptive import AllRows
 from adaam.engines import Engine
 from adaam.engines.columns import at
-from adaam.graph import neighbor_graph
+from adaam.graph import neighbor_graph, paper_neighbors
+from adaam.learning import MethodSettings, learn
 from adaam.partition import View
 from adaam.prepare import (
     PREPARATIONS,
@@ -20,7 +22,7 @@ from adaam.prepare import (
     column_variances,
     fit_preparation,
 )
-from adaam.projection import discriminant, lpp
+from adaam.projection import discriminant
 from adaam.sample import Sample
 
 # Columns of the AdaAM map as multiples of the number of clusters: narrow maps suit embeddings, wide ones images.
@@ -133,8 +135,8 @@ def learned_maps(
         if n_components in seen:
             continue  # the rank of the rows leaves no room for a wider map
         seen.add(n_components)
-        learned = adaptive_affinity(sample, graph, n_clusters, 1, candidate.affinity(n_clusters))
-        yield candidate, lpp(sample.X, learned.affinity, n_components, engine=sample.engine).components
+        settings = MethodSettings(n_clusters, n_components, affinity=candidate.affinity(n_clusters))
+        yield candidate, learn(AllRows(sample), settings, lambda _: graph).projection.components
 
 
 def learning_rows(n_clusters: int) -> int:
@@ -149,11 +151,6 @@ def learning_sample(prepared: Prepared, n_clusters: int) -> Sample:
         return sample
     chosen = random_rows(prepared.ranks, learning_rows(n_clusters), seed=0)
     return Sample(sample.X[chosen], at(sample.engine_weights, chosen), sample.engine)
-
-
-def paper_neighbors(size: float, n_clusters: int) -> int:
-    """Neighbours of each row by the paper's rule, round(log2(n / c)), within what the rows allow."""
-    return int(np.clip(round(np.log2(max(size / n_clusters, 1.0))), 1, max(1, int(size) - 1)))
 
 
 def row_ranks(X: Tall, engine: Engine) -> IntVector:

@@ -154,7 +154,7 @@ def _partitioned(contender: Contender, head: str, task: Task) -> Outcome:
 
 def _sketched_kmeans(view: View, task: Task) -> IntVector:
     """Labels of rows by k-means on some of them."""
-    engine, weights = view.engine, view.engine.column(view.weights)
+    engine, weights = view.engine, view.engine.asarray(view.weights)
     Z = view.Z[:, : max(SKETCH_COLUMNS, task.n_clusters)]
     some: Any = slice(None)
     n_some = learning_rows(task.n_clusters)

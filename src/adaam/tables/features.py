@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from adaam._checks import warn_caller
 from adaam._typing import FloatMatrix
-from adaam._warnings import warn_caller
 from adaam.tables.columns import FALSE, TRUE, Column
 from adaam.tables.dates import days
 from adaam.tables.frame import CellError, Cells, TableError, frame_of, missing_cells

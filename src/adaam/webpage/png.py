@@ -1,16 +1,12 @@
 """Pictures of bytes as PNG: sheets of equal tiles, in grey or in the colours of a palette."""
 
 import base64
-import struct
-import zlib
+import io
 from typing import Any
 
 import numpy as np
 
 from adaam._typing import FloatMatrix, IntMatrix
-
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
-GREY, RGB, PALETTE = 0, 2, 3
 
 # Vik (Crameri 2018) in small: blue and brown of equal weight, told apart by every kind of colour vision.
 DIVERGING = ((0, 18, 97), (47, 117, 166), (166, 200, 216), (242, 241, 238), (221, 181, 147), (180, 95, 42), (89, 0, 8))
@@ -49,17 +45,16 @@ def png(picture: IntMatrix, palette: IntMatrix | None = None) -> bytes:
     palette : uint8 array of shape (256, 3), default=None
         Colours.
     """
-    height, width = picture.shape[:2]
-    kind = RGB if picture.ndim == 3 else GREY if palette is None else PALETTE
-    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
-    picture = picture.reshape(height, -1)
-    # Each line starts with its filter: 2 tells the difference to the line above, which packs well for photographs.
-    above = np.vstack([np.zeros((1, picture.shape[1]), dtype=np.uint8), picture[:-1]])
-    lines = np.hstack([np.full((height, 1), 2, dtype=np.uint8), picture - above])
-    plain = np.hstack([np.zeros((height, 1), dtype=np.uint8), picture])
-    packed = min((zlib.compress(form.tobytes(), 9) for form in (lines, plain)), key=len)
-    colors = b"" if palette is None else _chunk(b"PLTE", palette.astype(np.uint8).tobytes())
-    return SIGNATURE + _chunk(b"IHDR", header) + colors + _chunk(b"IDAT", packed) + _chunk(b"IEND", b"")
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError("Pages with pictures need Pillow. Install it with: pip install adaam[page]") from error
+    image = Image.fromarray(np.ascontiguousarray(picture))
+    if palette is not None:
+        image.putpalette(palette.astype(np.uint8).tobytes())
+    content = io.BytesIO()
+    image.save(content, "PNG", optimize=True)
+    return content.getvalue()
 
 
 def data_url(content: bytes) -> str:
@@ -78,7 +73,3 @@ def signed_bytes(values: FloatMatrix) -> IntMatrix:
     """Return values in bytes, each tile on a symmetric scale of its own: 128 is 0, 1 and 255 the largest size."""
     size = np.abs(values).max(axis=tuple(range(1, values.ndim)), keepdims=True)
     return np.round(128 + 127 * values / np.where(size > 0, size, 1)).astype(np.uint8)
-
-
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from adaam._checks import check_word
-from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
+from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Tall
 from adaam.engines.cluster.plan import ClusterPlan, cluster_plan
 from adaam.engines.cluster.rows import (
     ByRow,
@@ -118,21 +118,27 @@ class DaskEngine:
         """Whether X is a Dask collection, or rows on the workers."""
         return is_dask(X) or isinstance(X, ClusterRows | LazyRows)
 
-    def check_rows(self, X: Any, at_least: int) -> Tall:
+    def check_rows(self, X: Any, at_least: int) -> Any:
         """Check a Dask array or DataFrame, as far as can be told without reading it; blocks are checked when read."""
         return X if isinstance(X, ClusterRows | LazyRows) else lazy_rows(X, at_least)
-
-    def like(self, Z: Tall, X: Any) -> Any:
-        """Return Z as the kind of array that X is: a Dask array for a Dask collection, else NumPy."""
-        if not (is_dask(X) or isinstance(X, LazyRows)):
-            return self.to_host(Z)
-        return Z.dask() if isinstance(Z, ClusterRows) else Z
 
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
         """Do work for each item in turn: the workers share each one."""
         return map(work, items)
 
-    def asarray(self, X: Tall) -> Tall:
+    def asarray(self, value: Any) -> Any:
+        """Bring rows to the workers, in row blocks; what has few numbers a row stays on the client."""
+        from adaam.engines.cluster.pairs import ClientHalf
+
+        if isinstance(value, float | NeighborGraph | ClientHalf):
+            return value
+        if isinstance(value, HostHalf):
+            return ClientHalf(csr_array(value.matrix))
+        if getattr(value, "ndim", 2) == 1:
+            return np.asarray(self.to_host(as_dask_array(value)) if is_dask(value) else value, dtype=np.float64)
+        return self._rows(value)
+
+    def _rows(self, X: Tall) -> Tall:
         """Bring rows to the workers, in row blocks."""
         if isinstance(X, ClusterRows):
             return X
@@ -144,18 +150,12 @@ class DaskEngine:
         parts = workers.blocks_of(array.rechunk((sizes, -1)))
         return ClusterRows(tuple(parts), sizes, int(d), np.dtype(array.dtype), workers)
 
-    def column(self, values: Any) -> Column:
-        """Return a float itself, anything else as a vector on the client."""
-        if isinstance(values, float):
-            return values
-        return np.asarray(self.to_host(as_dask_array(values)) if is_dask(values) else values, dtype=np.float64)
-
-    def to_host(self, value: Any) -> Any:
-        """Bring rows, labels or a half affinity to the client."""
+    def to_host(self, value: Any, like: Any = None) -> Any:
+        """Bring rows or labels to the client; as a Dask array, on the workers, if `like` is a Dask collection."""
+        if is_dask(like) or isinstance(like, LazyRows):
+            return value.dask() if isinstance(value, ClusterRows) else value
         if issparse(value):
             return value
-        if isinstance(value, HostHalf):
-            return value.host()
         array = value.array if isinstance(value, LazyRows) else value
         return self._workers().computed(array) if is_dask(array) else np.asarray(array)
 
@@ -189,7 +189,7 @@ class DaskEngine:
             return np.asarray(rows.workers.fetch([task])[0])
         return np.asarray(rows.total("scatter", HOST.scatter, ByRow(scale), mean, ByRow(weights)))
 
-    def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
+    def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Any:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components."""
         dtype = np.result_type(X.dtype, components.dtype)
         if isinstance(X, LazyRows):
@@ -218,19 +218,9 @@ class DaskEngine:
         rows = self.asarray(X)
         return measured_graph(partial(self.neighbors, rows), rows.norms, weights, n_neighbors, rows.dtype)
 
-    def asgraph(self, graph: NeighborGraph) -> Graph:
-        """Return the graph itself: it stays on the client."""
-        return graph
-
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
         """All eigenpairs of a small symmetric matrix, values ascending."""
         return eigh(A)
-
-    def ashalf(self, half: Sparse | Half) -> Half:
-        """Return a half affinity on the client, whose entries are sent to rows when it meets them."""
-        from adaam.engines.cluster.pairs import ClientHalf
-
-        return ClientHalf(csr_array(half if issparse(half) else half.host()))
 
     def cut_laplacian(
         self,
@@ -252,7 +242,7 @@ class DaskEngine:
         if cut is None:
             cut = exact_cut(pairs, t)
         gram, degrees = pairs.sums(kept_from(cut, factor.dtype))
-        links = None if half is None else self.ashalf(half)
+        links = None if half is None else self.asarray(half)
         return cut, pruned_laplacian(self, gram, degrees, rows, links), degrees
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
@@ -276,7 +266,7 @@ class DaskEngine:
         """Indices and distances of the nearest known points of host rows; blocks on workers ask by `row_labels`."""
         return HOST.nearest_known(Z, known, n_nearest)
 
-    def row_labels(self, Z: Tall, work: Callable[[Any], IntVector]) -> Any:
+    def row_labels(self, Z: Any, work: Callable[[Any], IntVector]) -> Any:
         """Label that `work` gives each row of a block: a Dask array, lazy where Z is one."""
         if is_dask(Z):
             return mapped_array(Z, work, None, np.intp, "adaam-predict")

@@ -247,8 +247,8 @@ def best_pairs(n_rows: int, k: int, parts: list[FoundPairs]) -> Table:
 class ClientHalf(HostHalf):
     """Half of an affinity on the client; rows of it are sent to where those of X are."""
 
-    def gram(self, X: ClusterRows) -> FloatMatrix:
-        """Return X' H X, in float64."""
+    def gram(self, X: Any) -> FloatMatrix:
+        """Return X' H X for rows on the workers, in float64."""
         workers, n_blocks, edges = X.workers, len(X.sizes), [*starts(X.sizes), len(X)]
         group = 1 + partners_at_once(X.n_columns, len(X), n_blocks, workers.task_bytes)
         columns = [(low, min(low + group, n_blocks)) for low in range(0, n_blocks, group)]

@@ -8,12 +8,12 @@ from importlib.util import find_spec
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 
 from adaam._checks import check_word
-from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
+from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Tall
 from adaam.engines import equal_rows
-from adaam.engines.neighbors.graph import NeighborGraph
+from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
 from adaam.engines.neighbors.ties import neighborhoods, tie_tolerance
 from adaam.engines.protocol import Clusters, ClusterSums, Graph, Half, Result, pruned_laplacian
 from adaam.engines.pruned.cut import exact_cut, kept_from
@@ -148,24 +148,28 @@ class GPUEngine:
         # A sum is finite only if every term is, but for overflow, which a second look rules out.
         if not torch.isfinite(tensor.sum(dtype=torch.float64)) and not torch.isfinite(tensor).all():
             raise ValueError("X contains NaN or infinity. Remove or impute such rows first.")
-        return arrays.DeviceRows(tensor)
-
-    def like(self, Z: Tall, X: Any) -> Any:
-        """Return Z as the kind of array that X is: a tensor for a tensor, else NumPy."""
-        if not self.accepts(X):
-            return self.to_host(Z)
-        import torch
-
-        tensor = torch.as_tensor(getattr(Z, "tensor", Z))
-        return tensor.to(X.device if isinstance(X, torch.Tensor) else tensor.device)
+        return cast(Tall, arrays.DeviceRows(tensor))
 
     @verb
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
         """Do work for each item in turn: one is enough to fill the device."""
         return map(work, items)
 
-    def asarray(self, X: Tall) -> Tall:
-        """Copy dense host rows to the device where they fit; sparse rows and those that do not fit stay."""
+    @verb
+    def asarray(self, value: Any) -> Any:
+        """Copy a host value to the device; sparse rows, and those that do not fit, stay."""
+        arrays = self._arrays()
+        if isinstance(value, NeighborGraph):
+            from adaam.engines.gpu.neighbors import on_device
+
+            return on_device(self._place(), value)
+        if isinstance(value, HostHalf | arrays.DeviceHalf):
+            return arrays.half_on_device(self._place(), value.matrix) if isinstance(value, HostHalf) else value
+        is_column = isinstance(value, float) or getattr(value, "ndim", 2) == 1
+        return self._place().column(value) if is_column else self._rows(value)
+
+    def _rows(self, X: Any) -> Any:
+        """Copy dense host rows to the device where they fit."""
         if self.accepts(X):
             return X if isinstance(X, self._arrays().DeviceRows) else self.check_rows(X, 1)
         if issparse(X) or not self.plan(X.shape, X.dtype.itemsize).rows_on_device:
@@ -178,18 +182,14 @@ class GPUEngine:
             out[rows] = place.rows(X, rows)
         return arrays.DeviceRows(out)
 
-    def to_host(self, value: Any) -> Any:
-        """Bring a tall array or a column to the host as NumPy, a half affinity as CSR."""
+    def to_host(self, value: Any, like: Any = None) -> Any:
+        """Bring a tall array or a column to the host as NumPy; as a tensor, where it is, if `like` is one."""
+        if like is not None and self.accepts(like):
+            tensor = _torch().as_tensor(getattr(value, "tensor", value))
+            return tensor.to(getattr(like, "device", tensor.device))
         if issparse(value):
             return value
-        if hasattr(value, "host"):
-            return value.host()
         return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
-
-    @verb
-    def column(self, values: Any) -> Column:
-        """Bring one number a row to the device, in float64; a float stays one."""
-        return self._place().column(values)
 
     @verb
     def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
@@ -230,7 +230,8 @@ class GPUEngine:
         place = self._place()
         many = X.dtype == np.float32 and X.shape[0] >= FAST_ROWS and self._fused(place)
         dtype = X.dtype if many else np.result_type(X.dtype, components.dtype)
-        return self._arrays().project(place, X, place.column(scale), mean, components, np.dtype(dtype))
+        given = (place.column(scale), mean, components, np.dtype(dtype))
+        return cast(Tall, self._arrays().project(place, X, *given))
 
     @verb
     def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
@@ -247,7 +248,6 @@ class GPUEngine:
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
         """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the device."""
         from adaam.engines.gpu import neighbors
-        from adaam.engines.gpu.graph import DeviceGraph
 
         place, rows = self._place(), self._dense(X)
         tolerance = self.row_norms(X).square().mean().sqrt() * tie_tolerance(1.0, X.dtype)
@@ -256,23 +256,7 @@ class GPUEngine:
             return neighbors.neighbors(place, rows, width, chosen, fused=self._fused(place))
 
         found = neighborhoods(search, place.column(weights), X.shape[0], n_neighbors, tolerance)
-        return DeviceGraph(*found, measured=True)
-
-    @verb
-    def asgraph(self, graph: NeighborGraph) -> Graph:
-        """Copy a host graph to the device."""
-        from adaam.engines.gpu.graph import on_device
-
-        return on_device(self._place(), graph)
-
-    @verb
-    def ashalf(self, half: Sparse | Half) -> Half:
-        """Copy a half affinity of the host to the device."""
-        arrays = self._arrays()
-        if isinstance(half, arrays.DeviceHalf):
-            return cast(Half, half)
-        entries = half if issparse(half) else half.host()
-        return cast(Half, arrays.half_on_device(self._place(), csr_array(entries)))
+        return neighbors.DeviceGraph(*found, measured=True)
 
     @verb
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:

@@ -49,19 +49,8 @@ class FusedPairs:
         """What P was multiplied with."""
         return float(self.unit**-0.5)
 
-    def count(self, low: float, high: float) -> Counts:
-        """Count entries against [low, high]."""
-        return self._pass(low, high, 0, 0)
-
-    def bin(self, low: float, high: float, n_bins: int) -> Counts:
-        """Count entries against [low, high] and its parts."""
-        return self._pass(low, high, n_bins, 0)
-
-    def collect(self, low: float, high: float, capacity: int) -> Counts:
-        """Count entries against [low, high] and write out those inside, as far as there is room for them."""
-        return self._pass(low, high, 0, capacity)
-
-    def _pass(self, low: float, high: float, n_bins: int, capacity: int) -> Counts:
+    def count(self, low: float, high: float, *, n_bins: int = 0, capacity: int = 0) -> Counts:
+        """Count entries against [low, high], by bins or one by one where asked for."""
         from adaam.engines.gpu.kernels import BM, BN, count_kernel
 
         weighted = self.weights is not None

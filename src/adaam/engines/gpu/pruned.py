@@ -4,7 +4,7 @@ Entries come from the fused kernels (`gpu.fused`) or, as here, from tiles in pla
 engine (`engines.pruned.cut`); change here how a device guesses its bracket and counts.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -50,16 +50,12 @@ class DevicePairs(Protocol):
     weights: torch.Tensor | None  # float64; None means 1 each
     unit: float
 
-    def count(self, low: float, high: float) -> Counts:
-        """Count entries against [low, high], low > 0, each pair for both directions."""
-        ...
+    def count(self, low: float, high: float, *, n_bins: int = 0, capacity: int = 0) -> Counts:
+        """Count entries against [low, high], low > 0, each pair for both directions.
 
-    def bin(self, low: float, high: float, n_bins: int) -> Counts:
-        """Count entries against [low, high] and its n_bins equal parts, exactly but for the edges of the parts."""
-        ...
-
-    def collect(self, low: float, high: float, capacity: int) -> Counts:
-        """Count entries against [low, high] and write out those inside, as far as there is room for them."""
+        `n_bins` counts those inside also by equal parts, exactly but for the edges of the parts; `capacity` writes them
+        out, as far as there is room for them.
+        """
         ...
 
 
@@ -130,14 +126,14 @@ class DeviceEntries:
             above, inside, _ = self._read(self.pairs.count(low, high), low, high)
             return DeviceTally(above, inside, Bracket(low, high))
         if not crowded:
-            counts = self.pairs.collect(low, high, MAX_COLLECTED)
+            counts = self.pairs.count(low, high, capacity=MAX_COLLECTED)
             above, inside, n_found = self._read(counts, low, high)
             if n_found <= MAX_COLLECTED and counts.collected is not None:
                 own = self._inside(low, high)
                 values = torch.cat([counts.collected.values[: int(n_found)], self.squares[own]])
                 shares = torch.cat([counts.collected.shares[: int(n_found)], self.diagonal[own]])
                 return DeviceTally(above, inside, Bracket(low, high), None, values, shares)
-        counts = self.pairs.bin(low, high, cut.N_BINS)
+        counts = self.pairs.count(low, high, n_bins=cut.N_BINS)
         above, inside, _ = self._read(counts, low, high)
         assert counts.bins is not None
         bins = counts.bins.index_add(
@@ -220,38 +216,13 @@ class TilePairs:
                 tile = self.P[rows] @ self.P[columns].T
                 yield rows, columns, tile.triu_(1) if columns == rows else tile
 
-    def count(self, low: float, high: float) -> Counts:
-        """Count entries against [low, high]."""
-        return self._pass(low, high, lambda values, shares: None)
-
-    def bin(self, low: float, high: float, n_bins: int) -> Counts:
-        """Count entries against [low, high] and its parts."""
+    def count(self, low: float, high: float, *, n_bins: int = 0, capacity: int = 0) -> Counts:
+        """Count entries against [low, high], by bins or one by one where asked for."""
+        above = torch.zeros((), dtype=torch.float64, device=self.P.device)
+        inside, n_held = torch.zeros_like(above), 0
         bins = torch.zeros(n_bins, dtype=torch.float64, device=self.P.device)
-
-        def add(values: torch.Tensor, shares: torch.Tensor) -> None:
-            bins.index_add_(0, bin_of(values, low, high, n_bins), shares)
-
-        return self._pass(low, high, add)._replace(bins=bins)
-
-    def collect(self, low: float, high: float, capacity: int) -> Counts:
-        """Count entries against [low, high] and write out those inside, as far as there is room for them."""
         empty = torch.zeros(0, dtype=self.P.dtype, device=self.P.device)
         parts = [(empty, empty.to(torch.float64))]
-        n_held = 0
-
-        def add(values: torch.Tensor, shares: torch.Tensor) -> None:
-            nonlocal n_held
-            n_held += len(values)
-            if n_held <= capacity:
-                parts.append((values, shares))
-
-        counts = self._pass(low, high, add)
-        values, shares = (torch.cat(part) for part in zip(*parts, strict=True))
-        return counts._replace(collected=Collected(values, shares, torch.full_like(counts.above, n_held)))
-
-    def _pass(self, low: float, high: float, add: Callable[[torch.Tensor, torch.Tensor], None]) -> Counts:
-        above = torch.zeros((), dtype=torch.float64, device=self.P.device)
-        inside = torch.zeros_like(above)
         for rows, columns, tile in self.tiles():
             tile.abs_()
             above += self._total(tile > high, rows, columns)
@@ -260,8 +231,17 @@ class TilePairs:
             if self.weights is not None:
                 shares *= self.weights[rows][row] * self.weights[columns][column]
             inside += shares.sum()
-            add(tile[row, column], shares)
-        return Counts(above, inside)
+            n_held += len(row)
+            if n_bins:
+                bins.index_add_(0, bin_of(tile[row, column], low, high, n_bins), shares)
+            elif n_held <= capacity:
+                parts.append((tile[row, column], shares))
+        if n_bins:
+            return Counts(above, inside, bins)
+        if not capacity:
+            return Counts(above, inside)
+        values, shares = (torch.cat(part) for part in zip(*parts, strict=True))
+        return Counts(above, inside, None, Collected(values, shares, torch.full_like(above, n_held)))
 
     def _total(self, chosen: torch.Tensor, rows: slice, columns: slice) -> torch.Tensor:
         """Multiplicity of the chosen entries of a tile, both directions."""

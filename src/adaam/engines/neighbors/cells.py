@@ -71,7 +71,7 @@ def kd_leaves(rows: FloatMatrix, leaf_rows: int) -> list[IntVector]:
         order = np.argpartition(column, len(part) // 2)
         return [part[order[: len(part) // 2]], part[order[len(part) // 2 :]]]
 
-    parts = [np.arange(len(rows), dtype=np.int32)]
+    parts: list[IntVector] = [np.arange(len(rows), dtype=np.int32)]
     while len(parts[0]) > leaf_rows:
         parts = list(chain.from_iterable(ordered_map(halves, parts)))
     return parts

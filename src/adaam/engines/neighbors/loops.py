@@ -4,16 +4,16 @@ Rows are indexed in place: taking a view of one costs more than what is done wit
 loop is to be vectorised, since only then no index can be negative.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam.engines.packing import WORD
 from adaam.engines.simd import (
     N_LANES,
     ONES,
     UNROLLED,
+    WORD,
     add,
     add_squared_difference,
     compiled,
@@ -30,6 +30,27 @@ from adaam.engines.simd import (
     store,
     zero_vector,
 )
+
+
+class SearchRows(NamedTuple):
+    """Rows as the sweep over pairs takes them."""
+
+    left: FloatMatrix  # factor of `search.LeadingColumns`
+    steps: FloatMatrix  # all columns, in steps
+    n_leading: int  # steps of leading columns
+    rest: FloatVector  # norm of what is left of each row
+    bounds: FloatVector  # squared distance within which its neighbours are
+    labels: IntVector  # cell of each row
+    probes: IntMatrix  # cells that each row probes; without any, all probe all
+
+
+class PairBuffer(NamedTuple):
+    """Memory for pairs and their squared distances."""
+
+    rows: IntVector
+    columns: IntVector
+    distances: FloatVector
+
 
 STEP = 64  # columns after which a distance that is too large already is given up; a fixed number is vectorised
 N_HALVINGS = 8
@@ -383,23 +404,14 @@ def _enqueue(
 
 @compiled
 def _measure_queue(
-    queue: IntMatrix,
-    sums: FloatVector,
-    n_queued: int,
-    n_leading: int,
-    X: FloatMatrix,
-    rest: FloatVector,
-    bounds: FloatVector,
-    rows: IntVector,
-    columns: IntVector,
-    distances: FloatVector,
-    n_found: int,
+    search: SearchRows, queue: IntMatrix, sums: FloatVector, n_queued: int, found: PairBuffer, n_found: int
 ) -> int:
     """Write the queued pairs within the bound of their first row behind those found so far; return how many there are.
 
     The first step after the leading ones is added without a branch that depends on a distance: most pairs end there,
     and a wrong guess of a branch costs as much as the step.
     """
+    X, n_leading, rest, bounds = search.steps, search.n_leading, search.rest, search.bounds
     n_open = 0
     for q in range(n_queued):
         a, b = queue[0, q], queue[1, q]
@@ -415,41 +427,29 @@ def _measure_queue(
         a, b = queue[0, q], queue[1, q]
         distance = finish_distance(X, a, b, n_leading + 1, sums[q], max(bounds[a], bounds[b]))
         if distance <= bounds[a]:
-            rows[n_found] = a
-            columns[n_found] = b
-            distances[n_found] = distance
+            found.rows[n_found] = a
+            found.columns[n_found] = b
+            found.distances[n_found] = distance
             n_found += 1
         if distance <= bounds[b]:
-            rows[n_found] = b
-            columns[n_found] = a
-            distances[n_found] = distance
+            found.rows[n_found] = b
+            found.columns[n_found] = a
+            found.distances[n_found] = distance
             n_found += 1
     return n_found
 
 
 @compiled
 def sweep_pairs(
-    left: FloatMatrix,
-    rows: IntVector,
-    right: FloatMatrix,
-    first: int,
-    n_columns: int,
-    n_leading: int,
-    X: FloatMatrix,
-    rest: FloatVector,
-    bounds: FloatVector,
-    labels: IntVector,
-    probes: IntMatrix,
-    found_rows: IntVector,
-    found_columns: IntVector,
-    distances: FloatVector,
+    search: SearchRows, rows: IntVector, right: FloatMatrix, first: int, n_columns: int, found: PairBuffer
 ) -> int:
     """Write pairs of some rows and those from `first` on that lie within the bound of their first row, both directions.
 
-    `left` and the panels of `right`, 64 columns each, are the factors of `search.LeadingColumns`. A pair counts once:
-    where the row is the later of the two, and the column probes the row's cell as well, it is left to the tile in
-    which it is the other way round. Without lists of probes, all probe all.
+    The panels of `right`, 64 columns each, are the right factor of the columns. A pair counts once: where the row is
+    the later of the two, and the column probes the row's cell as well, it is left to the tile in which it is the other
+    way round.
     """
+    left, X, n_leading, _, bounds, labels, probes = search
     entries = np.zeros((2, WORD + 1), np.float32)
     words = np.empty(2, np.uint64)
     queue = np.empty((2, QUEUE + 2 * WORD + UNROLLED), np.uint32)  # numba asks signed indices whether they are negative
@@ -468,9 +468,7 @@ def sweep_pairs(
             a = rows[i]
             if i % 2 == 0:
                 if n_queued > QUEUE:
-                    n_found = _measure_queue(
-                        queue, sums, n_queued, n_leading, X, rest, bounds, found_rows, found_columns, distances, n_found
-                    )
+                    n_found = _measure_queue(search, queue, sums, n_queued, found, n_found)
                     n_queued = 0
                 _screen(left, a, rows[min(i + 1, n_rows - 1)], right, w, bounds, column_bounds, entries, words)
             bits = words[i % 2] & (ONES >> np.uint64(WORD - width))
@@ -482,6 +480,4 @@ def sweep_pairs(
             for line in range(n_lines):
                 prefetch(X, (a, n_leading, line * N_LANES))
             n_queued = _enqueue(bits, a, begin, entries, i % 2, queue, sums, n_queued)
-    return _measure_queue(
-        queue, sums, n_queued, n_leading, X, rest, bounds, found_rows, found_columns, distances, n_found
-    )
+    return _measure_queue(search, queue, sums, n_queued, found, n_found)

@@ -27,13 +27,15 @@ from adaam.engines.neighbors.cells import (
 )
 from adaam.engines.neighbors.loops import (
     STEP,
+    PairBuffer,
+    SearchRows,
     group_by_row,
     measure_pairs,
     rank_candidates,
     sweep_pairs,
     update_topk,
 )
-from adaam.engines.packing import WORD
+from adaam.engines.simd import WORD
 
 SMALLEST, LARGEST = 1e-140, 1e140  # entries whose squares neither vanish nor overflow
 BLOCK_BYTES = 1 << 22
@@ -47,7 +49,6 @@ LEAF_ROWS = 1024  # rows of a leaf, at most
 GUESS_ROWS = 640  # rows around a cell that are looked at, at least
 TILE_ROWS = 512
 MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
-MAX_NEIGHBORS = 256  # past it lists are too long to be kept by insertion
 APPROXIMATE_ROWS = 1 << 15  # from here on a recall below 1 probes cells in place of all pairs
 CHOOSING_ROWS = 400  # rows whose true neighbours tell how many cells to probe
 RECALL_ROWS = 200  # other rows whose true neighbours tell what was missed
@@ -252,11 +253,6 @@ class BoundedSearch(NamedTuple):
     leading: LeadingColumns
     bounds: FloatVector
 
-    @property
-    def n_steps(self) -> int:
-        """Steps of leading columns."""
-        return -(-self.leading.n_leading // STEP)
-
 
 def pairs_within_bounds(search: BoundedSearch, most: int) -> CandidatePairs | None:
     """All pairs within the bound of their first row; None where there are more than `most`."""
@@ -308,34 +304,19 @@ def _swept(
 ) -> Iterator[CandidatePairs]:
     """Pairs of some rows and those at some places, each within the bound of its first row, tile by tile."""
     rows32, leading, bounds = search
-    n = len(rows32)
+    n, n_steps = len(rows32), -(-leading.n_leading // STEP)
     labels = np.zeros(n, np.int32) if labels is None else labels
     probes = np.empty((n, 0), np.int32) if probes is None else probes
+    arrays = SearchRows(leading.left, rows32.steps, n_steps, leading.rest, bounds, labels, probes)
     # A tile may hold each of its pairs twice, once for either direction.
-    found_rows, found_columns = np.empty((2, 2 * TILE_ROWS * TILE_ROWS), np.int32)
-    distances = np.empty(2 * TILE_ROWS * TILE_ROWS, np.float32)
+    most = 2 * TILE_ROWS * TILE_ROWS
+    found = PairBuffer(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.float32))
     for first in range(places.start, places.stop, TILE_ROWS):
-        columns = slice(first, min(first + TILE_ROWS, places.stop))
-        n_columns = columns.stop - columns.start
-        right = _packed(leading.right[columns])
+        n_columns = min(TILE_ROWS, places.stop - first)
+        right = _packed(leading.right[first : first + n_columns])
         for part in row_blocks(len(rows), TILE_ROWS):
-            n_found = sweep_pairs(
-                leading.left,
-                rows[part],
-                right,
-                first,
-                n_columns,
-                search.n_steps,
-                rows32.steps,
-                leading.rest,
-                bounds,
-                labels,
-                probes,
-                found_rows,
-                found_columns,
-                distances,
-            )
-            yield CandidatePairs(*(array[:n_found].copy() for array in (found_rows, found_columns, distances)))
+            n_found = sweep_pairs(arrays, rows[part], right, first, n_columns, found)
+            yield CandidatePairs(*(array[:n_found].copy() for array in found))
 
 
 def _packed(rows: FloatMatrix) -> FloatMatrix:

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 from sklearn.neighbors import NearestNeighbors
 
-from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Tall
+from adaam._typing import BoolArray, FloatMatrix, FloatVector, IntMatrix, IntVector, Tall
 from adaam.engines.blocks import ordered_map, row_blocks
 
 FIRST_COLUMNS = 1024  # rows looked at for a first bound on the distance of the k-th neighbour
@@ -157,7 +157,7 @@ def block_pairs(
     """
     rows32 = Float32Tiles(X)
     limits = (bounds / rows32.peak**2).astype(np.float32) + np.float32(2.0 * rows32.error)
-    parts = [(np.empty(0, np.intp), np.empty(0, np.intp))]
+    parts: list[tuple[IntVector, IntVector]] = [(np.empty(0, np.intp), np.empty(0, np.intp))]
     for rows in row_blocks(n_own, tile_rows):
         for first in range(n_own, len(X), tile_rows):
             columns = slice(first, min(first + tile_rows, len(X)))
@@ -203,7 +203,7 @@ def pair_squares(X: FloatMatrix, row: IntVector, column: IntVector, tile_rows: i
     return squares
 
 
-def _where(mask: FloatMatrix) -> tuple[IntVector, IntVector]:
+def _where(mask: BoolArray) -> tuple[IntVector, IntVector]:
     """Row and column of each true entry, row by row; much faster than `numpy.nonzero` where few are true."""
     row, column = np.divmod(np.flatnonzero(mask), mask.shape[1])
     return row, column

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam.engines.packing import PANEL, WORD
+from adaam.engines.compiled import PANEL
 from adaam.engines.simd import (
     N_LANES,
     ONES,
     UNROLLED,
+    WORD,
     accumulate_rows,
     compiled,
     fma,

@@ -20,11 +20,13 @@ from scipy.sparse import csr_array
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.compiled import MANY_ROWS
+from adaam.engines.compiled import MANY_ROWS, PANEL
 from adaam.engines.neighbors.cells import kd_leaves, nearest_center
 from adaam.engines.neighbors.graph import HostHalf
-from adaam.engines.packing import (
-    PANEL,
+from adaam.engines.pruned import loops
+from adaam.engines.pruned.cut import MAX_DISTINCT, MIN_ROWS, Bracket, Tally, cut_inside, guess_bracket, kept_from
+from adaam.engines.pruned.tiles import PairBlock, PrunedSums, all_pairs, summed_rows
+from adaam.engines.simd import (
     WORD,
     aligned_zeros,
     largest_magnitude,
@@ -33,9 +35,6 @@ from adaam.engines.packing import (
     pack_rows,
     unpack_rows,
 )
-from adaam.engines.pruned import loops
-from adaam.engines.pruned.cut import MAX_DISTINCT, MIN_ROWS, Bracket, Tally, cut_inside, guess_bracket, kept_from
-from adaam.engines.pruned.tiles import PairBlock, PrunedSums, all_pairs, summed_rows
 
 # Columns of a tile: a panel of their rows of X stays in a core's own cache (decision 0016). Higher tiles use them more
 # often, but there must be enough of them for many threads.

@@ -48,11 +48,6 @@ def all_pairs(P: FloatMatrix, weights: FloatVector, X: FloatMatrix | None = None
     return PairBlock(P, weights, P, weights, X=X)
 
 
-def upper_tiles(P: FloatMatrix, rows: slice, tile_rows: int) -> Iterator[tuple[slice, FloatMatrix]]:
-    """Tiles of PP' right of the diagonal, in a row block."""
-    return all_pairs(P, np.empty(0)).tiles(rows, tile_rows)
-
-
 class PrunedSums(NamedTuple):
     """What the kept entries S of a part of PP' add up to: half of X'WSWX, and Sw of rows and of columns."""
 
