@@ -291,6 +291,14 @@ def test_two_clusters_are_merged_and_one_is_split_where_exchange_is_caught(monke
     assert adjusted_rand_index(y, swapped[found.communities]) == 1.0
 
 
+def test_a_swap_without_a_half_to_split_off_empties_no_cluster(monkeypatch):
+    """An earlier swap may have taken it; merging alone would raise modularity where blobs are taken apart."""
+    X, _ = blobs(45, 12, seed=2)
+    monkeypatch.setattr(exchange, "_second_halves", lambda merges, clusters: np.zeros(len(clusters), dtype=bool))
+    monkeypatch.setattr(exchange, "_promising", lambda *_: [(a, b, c) for a in range(3) for b, c in ((5, 6), (7, 8))])
+    assert len(np.unique(partition(view(X), 60, 0).labels)) == 60
+
+
 def test_device_links_are_those_of_the_host():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from adaam.engines import GPUEngine

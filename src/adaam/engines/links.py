@@ -34,7 +34,7 @@ class Links:
     loops : array of shape (n_nodes,)
         Link of each node with itself: copies of a row, or what is inside a cluster.
     compiled : bool
-        Whether moves along the links are compiled; host arrays alone can be.
+        Whether moves along the links are compiled, once they are on the host.
     """
 
     nodes: Any
@@ -122,7 +122,7 @@ class Links:
         highest, choices, staying : array of shape (n_nodes,)
             Highest gain and its label, the lowest of ties; the gain of the label that the node has.
         """
-        if self.compiled:
+        if self.compiled and self.on_host:
             return self._compiled_moves(labels, totals, scale, nodes)
         xp, n_labels = self.xp, len(totals)
         mine, own = self.degrees[nodes], labels[nodes]
@@ -189,7 +189,7 @@ class Links:
         if self.on_host:
             return self
         nodes, others, weights, loops = map(self.to_host, (self.nodes, self.others, self.weights, self.loops))
-        return Links(nodes, others, weights, loops)
+        return Links(nodes, others, weights, loops, self.compiled)
 
     def asarray(self, values: Any) -> Any:
         """Bring a host vector to where the links are, in its own type."""

@@ -47,7 +47,7 @@ def partition(view: View, n_clusters: int, seed: int) -> Partition:
     found = merging(view, n_clusters, draws)
     among_leaves = Draws(np.random.default_rng(seed))
     leaves = _exchanged(found, n_clusters, among_leaves)
-    if n_clusters > 2:
+    if n_clusters > 2 and len(np.unique(leaves)) == n_clusters:
         leaves = _swapped(view, found, leaves, n_clusters, among_leaves)
     labels = refined(links, links.asarray(leaves)[found.communities], n_clusters, draws)
     return Partition(labels, modularity(links, labels), found)
@@ -112,6 +112,8 @@ def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int,
             tried = found.copy()
             tried[found == emptied] = kept
             tried[(found == split) & second] = emptied
+            if len(np.unique(tried)) < n_clusters:
+                continue  # an earlier swap has moved the half that was to be split off
             tried = refined(links, tried, n_clusters, draws)
             if modularity(links, tried) <= highest.sum():
                 continue

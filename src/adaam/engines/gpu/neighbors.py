@@ -12,6 +12,7 @@ import torch
 from adaam._typing import Column, FloatVector, IntVector
 from adaam.engines.blocks import row_blocks
 from adaam.engines.columns import at, spread, total
+from adaam.engines.compiled import uses_numba
 from adaam.engines.gpu.arrays import DeviceHalf, Place, host
 from adaam.engines.links import Links, links_of
 from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
@@ -259,9 +260,8 @@ class DeviceGraph:
         nodes, others = self.rows(), self.indices
         rows = torch.as_tensor(np.array(weights), device=nodes.device)
         given = self.shares * rows[nodes] * rows[others] / 2
-        return links_of(
-            torch.cat([nodes, others]), torch.cat([others, nodes]), torch.cat([given, given]), rows * self.copies
-        )
+        both = torch.cat([nodes, others]), torch.cat([others, nodes]), torch.cat([given, given])
+        return links_of(*both, rows * self.copies, compiled=uses_numba("auto", self.n_rows))
 
     def heat_half(self, heat: FittedHeat, weights: Column) -> DeviceHalf:
         """Half H of the affinity H + H' of heat weights, the larger of a pair's two; copies of a row weigh 1."""
