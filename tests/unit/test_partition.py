@@ -277,26 +277,31 @@ def test_a_consensus_of_equal_starts_is_one_of_them():
     assert agreement == (1.0, 1.0)  # three starts, which left nothing to settle
 
 
-def test_two_clusters_are_merged_and_one_is_split_where_exchange_is_caught(monkeypatch):
-    """Three blobs, one taken apart and two put together: no exchange of parts leads out, a swap does."""
+def caught_in_halves():
+    """Three blobs, one taken apart and the others put together: no exchange of parts leads out."""
     X, y = blobs(3, 60, seed=1)
     rows = view(X)
     found = merging(rows, 3, rows.draws(0))
-    leaves = np.zeros(found.tree.n_leaves, dtype=np.intp)
-    of_blob = [np.bincount(y[found.communities == leaf]).argmax() for leaf in range(len(leaves))]
-    first = np.flatnonzero(np.array(of_blob) == 0)
-    leaves[np.array(of_blob) != 0] = 2
+    of_blob = np.array([np.bincount(y[found.communities == leaf]).argmax() for leaf in range(found.tree.n_leaves)])
+    leaves = np.where(of_blob == 0, 0, 2)
+    first = np.flatnonzero(of_blob == 0)
     leaves[first[: len(first) // 2]] = 1
+    return rows, found, leaves, y
+
+
+def test_two_clusters_are_merged_and_one_is_split_where_exchange_is_caught():
+    rows, found, leaves, y = caught_in_halves()
     swapped = exchange._swapped(rows, found, leaves, 3, Draws(np.random.default_rng(0)))
     assert adjusted_rand_index(y, swapped[found.communities]) == 1.0
 
 
 def test_a_swap_without_a_half_to_split_off_empties_no_cluster(monkeypatch):
-    """An earlier swap may have taken it; merging alone would raise modularity where blobs are taken apart."""
-    X, _ = blobs(45, 12, seed=2)
+    """An earlier swap may have taken that half; merging alone would raise modularity."""
+    rows, found, leaves, _ = caught_in_halves()
     monkeypatch.setattr(exchange, "_second_halves", lambda merges, clusters: np.zeros(len(clusters), dtype=bool))
-    monkeypatch.setattr(exchange, "_promising", lambda *_: [(a, b, c) for a in range(3) for b, c in ((5, 6), (7, 8))])
-    assert len(np.unique(partition(view(X), 60, 0).labels)) == 60
+    monkeypatch.setattr(exchange, "_promising", lambda *_: [(2, 0, 1)])
+    swapped = exchange._swapped(rows, found, leaves, 3, Draws(np.random.default_rng(0)))
+    assert len(np.unique(swapped)) == 3
 
 
 def test_device_links_are_those_of_the_host():
