@@ -298,6 +298,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         validate_data(self, np.empty((frame.n_rows, len(frame.names))), reset=reset, skip_check_array=True)
         return frame if reset else replace(frame, names=tuple(column.name for column in self.columns_))
 
+    def _check_loaded(self) -> None:
+        """Refuse a model file whose columns are not as many as it says."""
+        columns = getattr(self, "columns_", None)
+        if columns is None or getattr(self, "n_features_in_", None) != len(columns):
+            raise ValueError("the columns of a TableEncoder are not those that it was fitted to")
+
     def _na_values(self) -> tuple[str, ...]:
         return tuple(str(value) for value in self.na_values)
 
