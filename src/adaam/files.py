@@ -13,6 +13,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import BinaryIO
 
+from adaam.interrupts import uninterrupted
+
 # Nobody else names files so: what a killed run left behind is told by its name, and by the lock it no longer holds.
 PART = re.compile(r"\..+\.[0-9a-f]{8}\.adaam-part", re.DOTALL)
 LONGEST_NAME = 200  # bytes of the target's name within that of its part; systems allow 255 in all
@@ -62,8 +64,10 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
         raise PermissionError(errno.EACCES, "Is write-protected", str(target))
     sweep(target.parent)
     # Until it takes its place, what replaces a private file is private too; a new file is as the umask has it.
-    part, handle = _new_part(target, 0o666 if there is None else 0o600)
+    part = None
     try:
+        with uninterrupted():  # between the making of a part and the knowing of it
+            part, handle = _new_part(target, 0o666 if there is None else 0o600)
         with os.fdopen(handle, "w+b") as stream:
             yield stream
             stream.flush()
@@ -76,7 +80,8 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
         if os.name == "nt":  # where open files cannot be moved
             part.replace(target)
     except BaseException:
-        part.unlink(missing_ok=True)
+        if part is not None:
+            part.unlink(missing_ok=True)
         raise
 
 

@@ -210,7 +210,9 @@ def _standardised(X: Tall, weights: Column, settings: Preparation, engine: Engin
     if issparse(X):
         scaled = engine.asarray(csr_array(X @ diags_array(1.0 / units)))
     else:
-        scaled = _entrywise(np.divide, X, engine, units.astype(X.dtype))
+        narrow = units.astype(X.dtype)
+        # Spreads below what float32 can hold leave rows in float64.
+        scaled = _entrywise(np.divide, X, engine, narrow if (narrow >= np.finfo(X.dtype).tiny).all() else units)
     plain = fit_preparation(scaled, weights, Preparation(settings.row_scaling, settings.keep), engine)
     return plain.in_units(units)
 

@@ -383,6 +383,7 @@ KEPT = [
     Case(104693, "AdaAM narrow heat", "constants", 3, 9, weights="unlike", exponent=9),
     Case(200158, "AdaAM linear", "one far row", 35, 1, weights="nearly all zero", exponent=-67, dtype="float32"),
     Case(11491, "AdaAM standard", "few distinct", 4, 8, weights="unlike", exponent=12, sparse=True),
+    Case(1404164, "PreparedMetric standard", "very unlike columns", 6, 93, dtype="float32"),
     Case(1201505, "PCAN", "all equal", 84, 5, exponent=-15, sparse=True),
 ]
 

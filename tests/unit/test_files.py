@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from adaam import files
 from adaam.files import atomic_file, own_lock_path, waiting_lock
 from adaam.rows import WRITERS
 
@@ -183,12 +185,27 @@ def test_names_as_long_as_the_system_allows_can_be_written(tmp_path):
 
 KILLED = """
 import os, signal, sys
+from adaam import files
 from adaam.files import atomic_file, own_lock_path, waiting_lock
 with atomic_file(sys.argv[1]) as stream:
     stream.write(b"half")
     stream.flush()
     os.kill(os.getpid(), signal.SIGKILL)
 """
+
+
+def test_an_interrupt_while_a_part_is_made_leaves_nothing(tmp_path, monkeypatch):
+    make = files._new_part
+
+    def make_and_interrupt(target, mode):
+        made = make(target, mode)
+        os.kill(os.getpid(), signal.SIGINT)
+        return made
+
+    monkeypatch.setattr(files, "_new_part", make_and_interrupt)
+    with pytest.raises(KeyboardInterrupt), files.atomic_file(tmp_path / "rows.npy"):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_a_killed_run_left_is_swept_and_nothing_else(tmp_path):
