@@ -8,10 +8,13 @@ from sklearn.metrics import adjusted_rand_score
 
 from adaam.engines.blocks import ordered_map
 from adaam.partition.exchange import Partition, partition
+from adaam.partition.modularity import modularity_gain, row_modularity
 from adaam.partition.view import View
 
 # What is left of the weight of a link between rows that no start puts together (Poulin, Theberge 2018).
 LEAST_WEIGHT = 0.05
+# A start whose modularity is higher by more than so many standard errors is taken in place of the consensus.
+N_ERRORS = 2.0
 # Starts on the links weighted by agreement, which differ little.
 N_AGREED_STARTS = 4
 # Starts that agree by more than this have nothing to settle; where the first few do, no more are made.
@@ -27,12 +30,12 @@ def consensus_partition(view: View, n_clusters: int, seed: int, n_starts: int) -
 
     Partitions of nearly equal modularity may differ widely, and which of them is highest hangs on the seed. So links
     are weighted by the share of starts that have both rows in one cluster, and the partition of highest modularity on
-    these links is taken (Lancichinetti, Fortunato 2012).
+    these links is taken (Lancichinetti, Fortunato 2012), unless a start has clearly more on the links as they are.
 
     Returns
     -------
     partition : Partition
-        The consensus; the partition of highest modularity where all starts agree.
+        The consensus; the partition of highest modularity where all starts agree, or where it is clearly better.
     agreement : tuple of float
         Adjusted Rand index of each start with it; of each other start where one of them was taken.
     """
@@ -46,8 +49,12 @@ def consensus_partition(view: View, n_clusters: int, seed: int, n_starts: int) -
         if min(agreement, default=1.0) > AGREED:
             return best, agreement
     agreed = replace(view, _made={"graph": view.graph, "links": _agreed_links(view, starts)})
-    best = max(_partitions(agreed, n_clusters, seed, range(min(n_starts, N_AGREED_STARTS))), key=_modularity)
-    return best, _agreement(view, best, starts)
+    found = max(_partitions(agreed, n_clusters, seed, range(min(n_starts, N_AGREED_STARTS))), key=_modularity)
+    if modularity_gain(row_modularity(view.links, best.labels), row_modularity(view.links, found.labels)).exceeds(
+        N_ERRORS
+    ):
+        return best, agreement
+    return found, _agreement(view, found, starts)
 
 
 def _partitions(view: View, n_clusters: int, seed: int, starts: range) -> list[Partition]:
