@@ -182,9 +182,7 @@ def principal_map(
     n, d = shape
     # Spread below the rounding of the mean is no spread: equal rows must not pass for data.
     largest = float(np.abs(mean).max(initial=0.0))
-    noise = float(mean_rounding(largest, eps, centred_first)) * size * d
-    if not centred_first:
-        noise *= np.sqrt(max(size, 1.0))  # sums of squares were rounded once a row
+    noise = float(mean_rounding(largest, eps, size, centred_first)) * size * d
     n_kept = int(np.count_nonzero(pairs.values > noise))
     if n_kept == 0:
         raise ValueError(
@@ -240,7 +238,7 @@ def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
         variances = engine.cross(None, squared, weights)[0] / size - mean**2
     _check_columns(variances, mean)
     centred_first = d <= SCATTER_COLUMNS and not issparse(X)
-    return above_rounding(variances, mean, float(np.finfo(X.dtype).eps), centred_first=centred_first)
+    return above_rounding(variances, mean, float(np.finfo(X.dtype).eps), size, centred_first=centred_first)
 
 
 def _check_columns(variances: FloatVector, mean: FloatVector) -> None:
@@ -262,14 +260,21 @@ def _entrywise(function: Callable[..., Any], X: Any, engine: Engine, *given: Any
     return engine.asarray(function(engine.to_host(X), *given))
 
 
-def above_rounding(variances: FloatVector, mean: FloatVector, eps: float, *, centred_first: bool = True) -> FloatVector:
+def above_rounding(
+    variances: FloatVector, mean: FloatVector, eps: float, size: float, *, centred_first: bool = True
+) -> FloatVector:
     """Variances of columns, zero where they are no more than the rounding of the mean."""
-    return np.where(variances > mean_rounding(mean, eps, centred_first), variances, 0.0)
+    return np.where(variances > mean_rounding(mean, eps, size, centred_first), variances, 0.0)
 
 
-def mean_rounding(mean: Any, eps: float, centred_first: bool) -> Any:
-    """Variance that the rounding of a mean can look like; of its square, where rows were not centred before theirs."""
-    return (np.abs(mean) * eps * 8) ** 2 if centred_first else mean**2 * float(np.finfo(np.float64).eps) * 8
+def mean_rounding(mean: Any, eps: float, size: float, centred_first: bool) -> Any:
+    """Variance that the rounding of a mean can look like.
+
+    Where rows were not centred first, it is the rounding of sums of squares, once a row.
+    """
+    if centred_first:
+        return (np.abs(mean) * eps * 8) ** 2
+    return mean**2 * float(np.finfo(np.float64).eps) * 8 * np.sqrt(max(size, 1.0))
 
 
 def _principal_pairs(

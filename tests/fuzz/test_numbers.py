@@ -384,6 +384,8 @@ KEPT = [
     Case(200158, "AdaAM linear", "one far row", 35, 1, weights="nearly all zero", exponent=-67, dtype="float32"),
     Case(11491, "AdaAM standard", "few distinct", 4, 8, weights="unlike", exponent=12, sparse=True),
     Case(1404164, "PreparedMetric standard", "very unlike columns", 6, 93, dtype="float32"),
+    Case(2102333, "LPP unit", "far from the origin", 43, 9, exponent=992),
+    Case(2102534, "AdaAM standard", "constants", 59, 9, sparse=True),
     Case(1201505, "PCAN", "all equal", 84, 5, exponent=-15, sparse=True),
 ]
 

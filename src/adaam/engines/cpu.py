@@ -42,6 +42,9 @@ BLOCK_BYTES = 1 << 22
 # Sums of squares between these have lost nothing.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-280, 1e280
 
+# Rows that are scaled to unit length by less than this are scaled before anything is summed over them.
+LONG_ROWS_SCALE = 1e-290
+
 
 @dataclass(frozen=True, slots=True)
 class CPUEngine:
@@ -161,10 +164,15 @@ class CPUEngine:
         offset = mean @ components.T
         out = np.empty((X.shape[0], len(components)), dtype=np.result_type(X.dtype, components.dtype))
 
+        # Products of rows this long overflow before they are scaled.
+        long = not isinstance(scale, float) and not issparse(X) and bool(np.min(scale, initial=1.0) < LONG_ROWS_SCALE)
+
         def fill(rows: slice) -> None:
             if isinstance(scale, float) and not issparse(X):
                 # Rows as they are may lie far from the origin, and lose digits unless they are centred first.
                 np.matmul(_moved(X[rows], scale, mean), components.T, out=out[rows])
+            elif long:
+                np.matmul(X[rows] * beside(scale, rows) - mean, components.T, out=out[rows])
             else:
                 out[rows] = X[rows] @ components.T
                 out[rows] *= beside(scale, rows)

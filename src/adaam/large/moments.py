@@ -73,6 +73,6 @@ def stream_preparation(
         check_magnitude(source.label, largest, np.float32 if source.dtype == np.float32 else np.float64, learning=True)
     units = np.ones(d)
     if settings.column_scaling == "standard":
-        units = column_units(above_rounding(np.diag(scatter) / total, mean, eps), mean)
+        units = column_units(above_rounding(np.diag(scatter) / total, mean, eps, total), mean)
     pairs = kept_pairs(range_eigenpairs(scatter / np.outer(units, units), n_rows, engine.eigh), settings.keep)
     return principal_map(pairs, mean / units, total, (n_rows, d), eps, settings).in_units(units)
