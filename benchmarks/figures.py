@@ -43,7 +43,7 @@ def documents():
         ROOT / "README.md",
         ROOT / "results" / "README.md",
         HERE / "README.md",
-        HERE / "clusterer" / "README.md",
+        *(HERE / folder / "README.md" for folder in ("clusterer", "gpu", "large")),
         *sorted((ROOT / "docs").glob("*.md")),
     ]
 
@@ -235,6 +235,95 @@ def memory_table():
         for each in records_of("results/memory-float64.json")
     ]
     return markdown(["rows", "X", "extra"], rows)
+
+
+def large_angles_table():
+    """Directions of MNIST 70,000 from row blocks beside those of exact fits of halves, and the accuracy in them."""
+    titles = {
+        "4 blocks of 6000": "4 blocks of 6,000",
+        "14 blocks of 5000": "14 blocks of 5,000, the default",
+        "exact half 1, angles to half 2": "exact fits of two halves, from each other",
+        "exact": "exact fit",
+    }
+    rows = []
+    for kind, title in titles.items():
+        found = [each for each in records_of("large/results/mnist.json") if each["kind"].partition(" (")[0] == kind]
+        angles = [statistics.mean(each["angles"][place] for each in found) for place in range(9)]
+        accuracy = statistics.mean(value for each in found for value in each["accuracy"])
+        rows.append([title, " ".join(f"{angle:.1f}" for angle in angles), f"{accuracy:.1f}"])
+    return markdown(["MNIST, 70,000 rows", "degrees from the exact fit, directions 1 to 9", "accuracy, %"], rows)
+
+
+def large_times_table():
+    """Seconds of all pairs and of row blocks."""
+    rows = [
+        [each["pairs"], f"{each['seconds']:.2f}", f"{each['processor_seconds']:.1f}", f"{each['times_faster']:.1f}"]
+        for each in records_of("large/results/times.json")
+    ]
+    return markdown(["MNIST, 70,000 rows", "seconds", "processor seconds", "times faster"], rows)
+
+
+def large_million_table():
+    """Seconds and memory of many rows."""
+    found = [each for each in records_of("large/results/million.json") if "n" in each]
+    rows = [[f"{each['n']:,}", f"{each['seconds']:.1f}", f"{each['peak_gb']:.2f}"] for each in found]
+    return markdown(["rows of 100 features", "seconds", "peak memory, GB, rows included"], rows)
+
+
+def _gpu(run, stage, name):
+    return record_of(f"gpu/results/{run}.json", stage=stage, name=name)
+
+
+def gpu_fits_table(run):
+    """Fits on a GPU, and how far they are from those of the CPU engine."""
+    fit, million = _gpu(run, "mnist", "fit 70000 x 784 float32"), _gpu(run, "million", "fit 1000000 x 784 float32")
+    checks = [each for each in records_of(f"gpu/results/{run}.json") if each["stage"] == "check" and "ari" in each]
+    angles = [max(each["angle"] for each in checks if kind in each["name"]) for kind in ("float64", "float32")]
+    fast = _gpu(run, "check", "mnist 40000 float32 fast fit = CPU fit")
+    host = _gpu(run, "mnist", "of which by verb")["rest_on_host"]
+    rows = [
+        ["fit of 70,000 x 784 float32, seconds", f"{fit['seconds']:.3f} ({fit['min_s']:.3f} to {fit['max_s']:.3f})"],
+        ["of which on the host, seconds", f"{host:.3f}"],
+        ["fit of 1,000,000 x 784 float32, exact, seconds", f"{million['seconds']:.1f}"],
+        ["peak memory of it, rows included, GiB", f"{million['peak_mib'] / 1024:.1f}"],
+        ["five sets, 100 rounds of 10 k-means, seconds", f"{_gpu(run, 'table1', 'all five sets')['seconds']:.2f}"],
+        ["largest angle to the CPU engine, five sets, float64", f"{angles[0]:.0e}"],
+        ["the same, float32", f"{angles[1]:.0e}"],
+        ["the same, 40,000 rows on tensor cores", f"{fast['angle']:.0e}"],
+        ["smallest ARI with the CPU engine's labels", f"{min(each['ari'] for each in checks):.2f}"],
+    ]
+    return markdown(["", "measured"], rows)
+
+
+def gpu_verbs_table(run):
+    """Seconds of a fit by verb, the slowest first."""
+    small, large = (_gpu(run, stage, "of which by verb") for stage in ("mnist", "million"))
+    verbs = sorted((name for name in small if name in small["calls"]), key=lambda name: -large.get(name, 0.0))
+    rows = [[f"`{name}`", f"{small[name]:.3f}", f"{large[name]:.2f}"] for name in verbs if small[name] >= 0.002]
+    return markdown(["seconds", "70,000 rows", "1,000,000 rows"], rows)
+
+
+def gpu_kernels_table(run):
+    """Kernels beside their floors, of tile shapes the fastest."""
+    best = {}
+    for each in records_of(f"gpu/results/{run}.json"):
+        if each["stage"] == "kernels" and "over_floor" in each and "stage 1" not in each["name"]:
+            name = re.sub(r" \([\d, ]+\)|, stage 0", "", each["name"])
+            best[name] = min(best.get(name, each), each, key=lambda record: record["seconds"])
+    rows = [
+        [name, f"{1e3 * each['floor_s']:.2f}", f"{1e3 * each['seconds']:.2f}", f"{each['over_floor']:.1f}"]
+        for name, each in best.items()
+    ]
+    return markdown(["70,000 prepared rows", "floor, ms", "measured, ms", "times the floor"], rows)
+
+
+def gpu_peers_table(run):
+    """Neighbours and k-means as one writes them in plain torch, beside those of the engine."""
+    found = [
+        each for each in records_of(f"gpu/results/{run}.json") if each["stage"] == "peers" and "n=70000" in each["name"]
+    ]
+    rows = [[each["name"].removesuffix(", n=70000"), f"{each['seconds']:.3f}"] for each in found]
+    return markdown(["70,000 prepared rows", "seconds"], rows)
 
 
 def main():

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from adaam.bench.methods import METHODS, Case
-from adaam.bench.run import default_neighbors
+from adaam.graph import paper_neighbors
 
 RESULTS = Path(__file__).parent / "results"
 PAPER_METHODS = [
@@ -38,7 +38,7 @@ PAPER_METHODS = [
 def fit_seconds(name, X, repeats):
     method = METHODS[name.split("@")[0]]
     preparation = name.split("@")[1] if "@" in name else method.preparations[0]
-    case = Case(len(X), X.shape[1], 10, default_neighbors(len(X), 10), preparation, 0)
+    case = Case(len(X), X.shape[1], 10, paper_neighbors(len(X), 10), preparation, 0)
     times = []
     for _ in range(repeats):
         estimator = method.make(case)

@@ -31,10 +31,9 @@ class Recording(CPUEngine):
 
     asked: ClassVar[dict] = {}
 
-    def neighbors(self, X, n_neighbors, rows=None):
-        if rows is None:
-            self.asked["neighbors"] = (X, n_neighbors)
-        return super().neighbors(X, n_neighbors, rows)
+    def neighbor_graph(self, X, n_neighbors, weights):
+        self.asked["neighbors"] = (X, n_neighbors)
+        return super().neighbor_graph(X, n_neighbors, weights)
 
     def cut_laplacian(self, P, t, X, weights, diagonal, half):
         self.asked.setdefault("passes", []).append((P, t, X, weights, diagonal))
@@ -73,7 +72,7 @@ def cases(X, engine):
         for kernel, (verb, values) in given.items():
             yield f"{kernel}, {name}", partial(verb, *values), "PP' in float32", all_products(P)
     Z, k = asked["neighbors"]
-    yield "neighbours", lambda: engine.neighbors(Z, k), "ZZ' in float32", all_products(Z)
+    yield "neighbours", lambda: engine.neighbor_graph(Z, k, 1.0), "ZZ' in float32", all_products(Z)
     yield "scatter matrix", lambda: engine.scatter(X, scale, mean, 1.0), "X'X in float64", lambda: X.T @ X
     yield "preparation of rows", lambda: engine.project(X, scale, mean, basis), "XB in float64", lambda: X @ basis.T
     yield "transform", lambda: model.transform(X), "XC in float64", lambda: X @ model.components_.T

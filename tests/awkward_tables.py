@@ -157,7 +157,7 @@ def tables() -> list[Awkward]:
     add(
         "titled.xlsx",
         excel(sheet, ("Daten", "Notes"), "Umsatz 2024"),
-        told=("1 line above the table left out", "other sheets are left out: Notes"),
+        told=("1 line above the table left out: 'Umsatz 2024'", "other sheets are left out: Notes"),
         header="kunde,cluster",
     )
     add(
@@ -226,7 +226,23 @@ def tables() -> list[Awkward]:
         told=("column 'a' is numeric, but row 8 (line 9) holds '#", "--na"),
     )
     add("comments.csv", b"# station 12\n# 2024\n" + plain(), "--comment", "#", told=("60 rows",))
-    add("preamble.csv", b"exported by tool\n\n" + plain(), fails=True, told=("line ", "--skip N"))
+    above = "1 line above the table left out: 'exported by tool'"
+    add("preamble.csv", b"exported by tool\n\n" + plain(), told=("60 rows", above, "a: used (number)"))
+    add("padded_title.csv", b"exported by tool,,,\n,,,\n" + plain(), told=("60 rows", above, "a: used (number)"))
+    add(
+        "title_of_two_cells.csv",
+        b"Sales, by region\n" + plain(),
+        told=("1 line above the table left out: 'Sales, by region'",),
+    )
+    add(
+        "station.csv",
+        b"Station;12\nExport;01.05.2024\n\n" + text([[german(v) for v in row] for row in X], list("abcd"), ";"),
+        told=(
+            "2 lines above the table left out: 'Station; 12' to 'Export; 01.05.2024'",
+            "a: used (number, decimal comma",
+        ),
+    )
+    add("short_first_row.csv", b"5.1\n" + text(cells), fails=True, told=("line 1 has 1 cell, other rows have 4",))
     add("skipped.csv", b"exported by tool\n\n" + plain(), "--skip", "2", told=("60 rows",))
     add(
         "ragged.csv",
@@ -408,14 +424,82 @@ def more_tables(X: Any, cells: list[list[str]]) -> list[Awkward]:
         fails=True,
         told=("column 'a' holds numbers in g and kg, as in row 1 (line 2): '37.30 g'", "--drop a"),
     )
+    two_rows = "the first two rows are taken as column names, such as"
     add(
         "units_row.csv",
+        text([["[m]", "kg", "", "V"], *cells], list("abcd")),
+        told=(f"{two_rows} 'a (m)'; --header yes", "a (m): used (number)", "c: used (number)"),
+    )
+    add(
+        "unit_alone.csv",
+        text([["", "kg"], *([f"K{i}", row[0]] for i, row in enumerate(cells))], ["key", "a"]),
+        told=("a (kg): used (number)",),
+        finds_groups=False,
+        header="key,cluster",
+    )
+    add(
+        "word_below_name.csv",
+        text([["K0", "lost"], *([f"K{i}", row[0]] for i, row in enumerate(cells[1:], 1))], ["key", "a"]),
+        fails=True,
+        told=("column 'a' is numeric, but row 1 (line 2) holds 'lost'",),
+    )
+    add(
+        "units_row_refused.csv",
         text([["m", "kg", "s", "V"], *cells], list("abcd")),
+        "--header",
+        "yes",
         fails=True,
         told=("column 'a' is numeric, but row 1 (line 2) holds 'm'", "--skip N"),
     )
+    grouped = [["Cu", "Zn", "mean", "last"], *cells]
+    add(
+        "groups.csv",
+        b"Measured 2024,,,\n" + text(grouped, ["Metals", "", "Rain", ""]),
+        told=("1 line above the table", f"{two_rows} 'Metals Cu'", "Metals Zn: used (number)", "Rain last: used"),
+    )
+    years = [["", "2019", "2020", "2019", "2020"], *([f"L{i}", *row] for i, row in enumerate(cells))]
+    add(
+        "grouped_years.csv",
+        text(years, ["Country", "Population", "", "GDP", ""]),
+        told=("60 rows", f"{two_rows} 'Population 2019'", "GDP 2020: used (number)"),
+        header="Country,cluster",
+    )
+    add(
+        "footnotes.csv",
+        plain() + b"\nSource: office of statistics\n* preliminary\n",
+        told=("60 rows", "2 lines below the table left out: 'Source: office of statistics' to '* preliminary'"),
+    )
+    add(
+        "footnotes.xlsx",
+        excel([list("abcd"), *X.tolist(), [], ["Source: office of statistics"]]),
+        told=("60 rows", "1 line below the table left out: 'Source: office of statistics'"),
+    )
+    known = [*([f"K{i}", *row] for i, row in enumerate(cells[:-1])), ["K59", "", "", "", ""]]
+    add(
+        "last_row_unknown.csv",
+        text(known, ["key", *"abcd"]),
+        told=("60 rows", "1 of 60 values missing"),
+        header="key,cluster",
+    )
     limits = [[("<" if i % 9 == 0 else "") + row[0], *row[1:]] for i, row in enumerate(cells)]
-    add("limits.csv", text(limits, list("abcd")), fails=True, told=("column 'a' is numeric, but row 1", "--na '<"))
+    add(
+        "limits.csv",
+        text(limits, list("abcd")),
+        told=(f"a: used (number; 7 of 60 values below a limit, such as {limits[0][0]}, are taken as half of it",),
+    )
+    known = [[*row, "<0,5" if i % 7 == 0 else ">100" if i % 7 == 1 else f"1,{i:02d}"] for i, row in enumerate(cells)]
+    known = [[cell.replace(".", ",") for cell in row] for row in known]
+    add(
+        "german_limits.csv",
+        text(known, list("abcde"), ";"),
+        told=(
+            "e: used (number, decimal comma; 9 of 60 values below a limit, such as <0,5, are taken as half of it; "
+            "9 of 60 values above a limit, such as >100, are taken as the limit; --na '<0,5' treats",
+        ),
+        finds_groups=False,
+    )
+    bands = [["<40" if GROUP[i] else ">40", *row] for i, row in enumerate(cells)]
+    add("bands.csv", text(bands, ["age", *"abcd"]), told=("age: encoded (2 categories",))
     add("packed.csv.gz", gzip.compress(plain()), told=("60 rows, 4 columns", "a: used (number)"))
     add("packed.zip", gzip.compress(plain()), fails=True, told=("Unpack it first; .csv.gz is read",))
     add("rows.feather", b"ARROW1", fails=True, told=(".feather files are not read. Save the table as .parquet",))
@@ -427,7 +511,8 @@ def more_tables(X: Any, cells: list[list[str]]) -> list[Awkward]:
         told=("sheet 'Readme' holds column names, but no rows", "--sheet NAME: Data"),
     )
     merged = [["2023", None, "2024", None], ["h1", "h2", "h1", "h2"], *X.tolist()]
-    add("merged.xlsx", excel(merged), fails=True, told=("row 1 (line 2) holds 'h1'", "--skip N"))
+    add("merged.xlsx", excel(merged), told=("such as '2023 h1'", "2023 h2: used (number)", "2024 h1: used (number)"))
+    add("titled_merged.xlsx", excel(merged, title="Sales"), told=("1 line above the table", "2024 h2: used (number)"))
     add("below_merged.xlsx", excel(merged), "--skip", "1", told=("the second is called 'h1_2' here",))
     worked_out = [["a", "b", "sum"], *([*map(float, row[:2]), f"=A{i}+B{i}"] for i, row in enumerate(X, start=2))]
     add(

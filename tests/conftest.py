@@ -20,6 +20,16 @@ if os.environ.get("CI"):
     settings.load_profile("ci")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Fail where a file of tests cannot be imported: looking for doctests passes over it, and leaves no test behind."""
+    report = yield
+    is_test = collector.path.name.startswith("test_")
+    if is_test and report.skipped and "unable to import module" in str(report.longrepr):
+        report.outcome = "failed"
+    return report
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
     """Sets that someone has fetched on this machine are not part of the tests."""

@@ -104,6 +104,31 @@ def test_new_rows_get_the_clusters_of_rows_like_them(folder, capsys):
     assert [row[:2] for row in rows_of(out)] == [row[:2] for row in fitted[10:13]]
 
 
+def test_new_rows_below_a_title_and_two_rows_of_names(folder, capsys):
+    cells = [",".join(f"{value:.3f}" for value in row) for row in X]
+    above = ["Export of 2024", "a,b,c,d", "m,kg,s,V"]
+    (folder / "old.csv").write_text("\n".join([*above, *cells]) + "\n")
+    assert adaam("cluster", "old.csv", *ONE, "--model", "m.adaam", "-o", "old_clusters.csv") == 0
+    (folder / "new.csv").write_text("\n".join([*above, cells[0]]) + "\n")
+    capsys.readouterr()
+    assert adaam("predict", "m.adaam", "new.csv") == 0
+    old = rows_of((folder / "old_clusters.csv").read_text())
+    assert rows_of(capsys.readouterr().out)[0][1] == old[0][1]
+
+
+def test_a_kept_model_explains_by_the_columns_of_the_table(folder):
+    (folder / "titanic.csv").write_bytes(titanic())
+    assert adaam("cluster", "titanic.csv", *ONE, "--model", "encoded.adaam", "-o", "out.csv") == 0
+    kept = library.load("encoded.adaam")
+    names = tuple(kept[0].get_feature_names_out())
+    assert "Sex=female" in names
+    assert kept[-1].explain().names == kept[-1].metric_.explain().names == names
+    write_csv(folder / "t.csv", X, ("height", "width", "depth", "weight"))
+    assert adaam("cluster", "t.csv", *ONE, "--model", "plain.adaam", "-o", "out2.csv") == 0
+    plain = library.load("plain.adaam")
+    assert plain.metric_.explain().names == plain.explain().names == ("height", "width", "depth", "weight")
+
+
 def test_new_rows_may_have_other_columns_in_another_order(folder, capsys):
     table = [["x", *map(repr, map(float, row)), "kg" if y else "g"] for row, y in zip(X, Y, strict=True)]
     names = ["ignored", *"abcd", "unit"]

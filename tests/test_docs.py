@@ -120,6 +120,17 @@ def test_every_gallery_example_has_its_place_and_ends_in_a_figure(monkeypatch):
     sys.modules.pop("gallery_order", None)
 
 
+def test_every_function_whose_code_a_page_shows_exists(monkeypatch):
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    module = __import__("code_of")
+    named = re.findall(r"^```{code-of} (\S+) (\S+)$", (DOCS / "how_it_works.md").read_text(), flags=re.MULTILINE)
+    assert len(named) >= 6
+    for path, name in named:
+        assert module.body_of(module.SOURCE / path, name), name
+    sys.modules.pop("code_of", None)
+
+
 def test_the_tutorials_cover_each_kind_of_data():
     assert {path.stem for path in TUTORIALS} == {
         *("plot_table", "plot_sentences", "plot_text", "plot_images", "plot_layers")

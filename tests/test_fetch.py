@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 from adaam.bench.data_files import DataFileError
-from adaam.bench.datasets import DATASETS, find_files, load_data
+from adaam.bench.datasets import DATASETS, cache_folder, fetch_folder, find_files, load_data
 from adaam.bench.download import DownloadError, Network
 from adaam.bench.openml import SOURCES, describe, fetch
-from adaam.bench.places import cache_folder, fetch_folder
 from adaam.cli import main
 from adaam.cli.datasets import Progress
 from child_processes import heed_interrupts

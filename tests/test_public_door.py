@@ -60,5 +60,5 @@ def test_documented_arguments_of_public_methods_are_theirs(name, thing):
 def test_a_module_is_one_subject_that_can_be_read_at_a_sitting(path):
     n_lines = len(path.read_text().splitlines())
     # One subject is one file, however long it has to be; more than this has been two subjects so far.
-    assert n_lines <= 600
+    assert n_lines <= 700
     assert n_lines >= 30 or path.name in ("__init__.py", "__main__.py", "_version.py"), "a piece of another module"

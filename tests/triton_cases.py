@@ -37,14 +37,13 @@ def pruned_gram():
     from adaam.engines.gpu import fused, pruned
 
     torch.manual_seed(0)
-    settings = fused.Configuration(BM=128, BN=64, DC=32)
     for n, r, d, weighted in ((200, 3, 40, False), (140, 6, 17, True)):
         P, X = torch.randn(n, r).double(), torch.randn(n, d)
         weights = torch.randint(1, 4, (n,)).double() if weighted else None
         found, plain = fused.fused_pairs(P.float(), weights), pruned.TilePairs(P.float().double(), weights, 64)
         threshold = 1.5
         assert fused.holds_range(found, threshold)
-        gram, degrees = fused.pruned_gram(found, threshold, X, settings)
+        gram, degrees = fused.pruned_gram(found, threshold, X, (128, 64, 32, 8, 3))
         expected, expected_degrees = pruned.pruned_gram(plain, threshold, X.double())
         assert float((gram - expected).abs().max()) <= 2e-3 * float(expected.abs().max())
         assert float((degrees - expected_degrees).abs().max()) <= 1e-5 * float(expected_degrees.abs().max())
@@ -70,5 +69,32 @@ def neighbors():
     assert (indices[proven] == plain[0][proven]).all()
 
 
+def sweeps():
+    """Sweeps lead to the labels that plain sums lead to; some nodes have more links than a chunk, some none."""
+    import torch
+
+    from adaam.engines.gpu import sweeps
+    from adaam.engines.links import links_of
+
+    rng = np.random.default_rng(0)
+    n_moved = 0
+    for n_labels, few_moves in ((2, None), (9, None), (90, None), (90, 0), (90, 6)):
+        A = np.triu(rng.integers(1, 3, (90, 90)) * (rng.random((90, 90)) < 0.08) / 2, 1)
+        A[5, 6:75], A[:20, 80], A[80, 81:] = 0.5, 0.0, 0.0
+        A = A + A.T
+        A[80] = A[:, 80] = 0.0
+        nodes, others = (torch.as_tensor(part) for part in np.nonzero(A))
+        links = links_of(nodes, others, torch.as_tensor(A[np.nonzero(A)]), torch.zeros(90, dtype=torch.float64))
+        labels = torch.as_tensor(rng.permutation(np.arange(90) % n_labels))
+        ranks, salts = rng.permutation(90), rng.integers(1 << 62, size=12)
+        expected = links.labels_after(labels, n_labels, 1.0, ranks, salts, few_moves)
+        graph = links.starts, links.others, links.weights, links.degrees
+        given = labels, n_labels, 1.0 / A.sum(), few_moves or 0, few_moves is None
+        found = sweeps.labels_after(*graph, torch.as_tensor(ranks), torch.as_tensor(salts), *given)
+        assert (found == expected).all(), (n_labels, few_moves)
+        n_moved += int((expected != labels).sum())
+    assert n_moved > 90
+
+
 if __name__ == "__main__":
-    {"cut": cut, "pruned_gram": pruned_gram, "neighbors": neighbors}[sys.argv[1]]()
+    {"cut": cut, "pruned_gram": pruned_gram, "neighbors": neighbors, "sweeps": sweeps}[sys.argv[1]]()

@@ -24,6 +24,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from adaam import AdaAM, AdaAMClustering
 from adaam.engines import CPUEngine, FittedHeat, GPUEngine
+from adaam.engines.blocks import coordinate_order
 from adaam.engines.gpu import arrays as gpu_arrays
 from adaam.engines.gpu import engine as gpu_engine
 from adaam.engines.gpu import fused as gpu_fused
@@ -212,12 +213,13 @@ def device_cut(pairs, t, diagonal):
 def kmeans_rounds(engine, Z, n_clusters, seeds, n_init=10):
     """Labels of the best of ten k-means++ runs for each seed, as many at once as memory allows."""
     place, ones = engine._place(), torch.ones(len(Z), dtype=torch.float64, device=Z.device)
-    rows = Z[gpu_kmeans.coordinate_order(Z)]
+    rows = Z[coordinate_order(Z)]
     together = max(1, engine.tile_bytes // (128 * n_init * len(Z)))
     for part in (seeds[first : first + together] for first in range(0, len(seeds), together)):
-        runs = gpu_kmeans.kmeans_runs(place, rows, ones, n_clusters, n_init, part)
-        best = runs.inertia.view(-1, n_init).argmin(dim=1) + n_init * torch.arange(len(part), device=Z.device)
-        yield from gpu_kmeans.nearest(place, Z, runs.centers[best]).T.cpu().numpy()
+        centers, inertia = gpu_kmeans.kmeans_runs(place, rows, ones, n_clusters, n_init, part)
+        best = inertia.view(-1, n_init).argmin(dim=1) + n_init * torch.arange(len(part), device=Z.device)
+        for run in centers[best]:
+            yield gpu_neighbors.nearest_known(place, Z, run, 1)[0][:, 0].cpu().numpy()
 
 
 def check(bench):
@@ -260,7 +262,7 @@ def check(bench):
                 expected = PrunedExpectation(P, w, X, threshold)
                 for shape in CONFIGURATIONS if (n, share) == (5000, 0.04) else CONFIGURATIONS[:1]:
                     try:
-                        gram, degrees = gpu_fused.pruned_gram(fused, threshold, X, gpu_fused.Configuration(*shape))
+                        gram, degrees = gpu_fused.pruned_gram(fused, threshold, X, shape)
                     except Exception as error:
                         bench.record("check", f"configuration {shape} cannot run", reason=str(error)[:200])
                         continue
@@ -381,7 +383,7 @@ def kernels(bench):
         candidates = torch.cat([ids, ids[:, : width - k]], dim=1)
         everyone = torch.arange(n, device=bench.device)
         bench.timed("kernels", "neighbours, candidates measured",
-                    lambda: gpu_neighbors._measured(place, Y, everyone, candidates, k), bytes_=4.0 * candidates.numel() * dz)  # fmt: skip
+                    lambda: gpu_neighbors._measured(place, Y, everyone, Y, candidates, k), bytes_=4.0 * candidates.numel() * dz)  # fmt: skip
         del near
         half, _ = gpu_fused.half_rows(Y, -(-n // 128) * 128, 64, 2.0**10)
         squares = torch.full((len(half),), torch.inf, device=bench.device)
@@ -413,7 +415,7 @@ def kernels(bench):
         bench.timed(
             "kernels",
             f"bin pass, stage {stage}",
-            lambda f=fused: f.count(level * 0.99, level * 1.01, n_bins=4096),
+            lambda f=fused: f.count(level * 0.99, level * 1.01, binned=True),
             **per_entry,
         )
         bench.timed("kernels", f"collect pass, stage {stage}",
@@ -421,10 +423,9 @@ def kernels(bench):
         bench.timed("kernels", f"row sums, stage {stage}", lambda f=fused: gpu_fused.row_sums(f, threshold),
                     flops=2 * upper * 4.0, rate="fp32")  # fmt: skip
         for shape in CONFIGURATIONS:
-            configuration = gpu_fused.Configuration(*shape)
             try:
                 bench.timed("kernels", f"pruned gram {shape}, stage {stage}",
-                            lambda f=fused, s=configuration: gpu_fused.pruned_gram(f, threshold, Y.float(), s),
+                            lambda f=fused, s=shape: gpu_fused.pruned_gram(f, threshold, Y.float(), s),
                             2.0 * upper * dz, "fp16", r=r)  # fmt: skip
             except Exception as error:
                 bench.record("kernels", f"pruned gram {shape} cannot run", reason=str(error)[:200])

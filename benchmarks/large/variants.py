@@ -7,8 +7,8 @@ import numpy as np
 from adaam import AdaptiveAffinity, CPUEngine, HeatKernel
 from adaam.affinity import PrunedAffinity, heat_affinity, laplacian_gram
 from adaam.graph import neighbor_graph
-from adaam.linalg import left_vector_map, smallest_eigenpairs, unit_columns, whitened_eigenpairs, whitening
-from adaam.sample import Sample
+from adaam.linalg import smallest_eigenpairs, unit_columns, whitened_eigenpairs, whitening
+from adaam.prepare import Sample
 
 ENGINE = CPUEngine()
 
@@ -48,7 +48,7 @@ def fit(X, c, blocks, k, variant=Variant()):  # noqa: B008
     white = whitening(gram, n)
     first, _ = pruned(X, blocks, white[:, :c], alphas[0] * c, scale, variant)
     A = whitened_eigenpairs(laplacian + first, white, c).vectors
-    A = A @ left_vector_map(A.T @ gram @ A, c, n)
+    A = A @ whitening(A.T @ gram @ A, n)
     final, final_degrees = pruned(X, blocks, A, alphas[1] * c, scale, variant)
     return unit_columns(smallest_eigenpairs(final, degrees + final_degrees, c, n, scale=1.0).vectors)
 

@@ -41,12 +41,12 @@ def adaam_clustering():
 def compared(name):
     def load():
         from adaam.bench.methods import METHODS, Case
-        from adaam.bench.run import default_neighbors
+        from adaam.graph import paper_neighbors
 
         method = METHODS[name]
 
         def fit(X):
-            case = Case(len(X), X.shape[1], 10, default_neighbors(len(X), 10), method.preparations[0], 0)
+            case = Case(len(X), X.shape[1], 10, paper_neighbors(len(X), 10), method.preparations[0], 0)
             estimator = method.make(case)
             return estimator.fit_predict(X) if method.kind == "labels" else estimator.fit_transform(X)
 

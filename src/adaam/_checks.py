@@ -1,16 +1,24 @@
-"""Checks whose messages name the parameter, its value, the fact that stops it and the way out; warnings likewise."""
+"""What comes in at the door: parameters, weights, rows, and arrays of other libraries under `array_api_dispatch`.
+
+Messages name the parameter, its value, the fact that stops it and the way out; warnings likewise.
+"""
 
 import inspect
+import sys
 import warnings
+from collections.abc import Callable
+from functools import wraps
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array
+from sklearn import get_config
+from sklearn.utils.validation import check_array, validate_data
 
 from adaam._typing import FloatVector, HostRows
-from adaam.array_api import on_host
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 # Rows that can be counted in float64, one by one.
 MOST_ROWS = 2.0**53
@@ -71,15 +79,26 @@ def check_object(name: str, value: Any) -> None:
         raise TypeError(f"{name}={value.__name__} is a class; pass one of its objects, {value.__name__}().")
 
 
-def check_verbose(verbose: Any) -> int:
-    """Return how much to tell; True and False are 1 and 0."""
-    return int(verbose) if isinstance(verbose, bool | np.bool_) else check_whole("verbose", verbose, at_least=0)
+def check_clusters(n_clusters: int, n_samples: int) -> None:
+    """There are no more clusters than rows."""
+    if n_clusters > n_samples:
+        raise ValueError(f"n_clusters={n_clusters} exceeds n_samples={n_samples}. Use n_clusters <= {n_samples}.")
+
+
+def check_components(n_components: Any, default: int, rank: int) -> int:
+    """Number of components to learn; a default gives way to a smaller rank, an explicit number does not."""
+    if n_components is None:
+        return min(default, rank)
+    wanted = check_whole("n_components", n_components)
+    if wanted > rank:
+        raise ValueError(
+            f"n_components={wanted} exceeds the rank {rank} of the prepared rows. Use n_components <= {rank}, or None."
+        )
+    return wanted
 
 
 def check_weights(sample_weight: Any, n_samples: int) -> FloatVector:
-    """Return how many rows each row counts as, on the host; None means 1 each."""
-    if sample_weight is None:
-        return np.ones(n_samples)
+    """Return how many rows each row counts as, on the host."""
     if isinstance(sample_weight, str):
         raise ValueError(f"sample_weight={sample_weight!r} is a str: pass one weight a row.")
     weights = check_array(
@@ -126,6 +145,19 @@ def row_counts(weights: Any, n_samples: int) -> Any:
     if n_present - sum_of_relative <= n_present * ROUNDING:  # all alike: no weights at all
         return (weights > 0) * 1.0
     return relative * (relative >= LEAST_SHARE * sum_of_relative) * (n_present / sum_of_relative)
+
+
+def host_rows(model: Any, X: Any, *, reset: bool) -> HostRows:
+    """Validate rows on the host, dense or sparse, by scikit-learn's checks; a fit, which resets, wants two or more."""
+    rows = validate_data(
+        model,
+        on_host(X),
+        reset=reset,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_min_samples=2 if reset else 1,
+    )
+    return widened(rows)
 
 
 def widened(X: HostRows) -> HostRows:
@@ -181,3 +213,57 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in INNER:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def in_kind(method: Method) -> Method:
+    """Let a method of one array see NumPy, and give its answer back as the kind of array that came in.
+
+    Arrays that the estimator's engine takes as they are go through untouched.
+    """
+
+    @wraps(method)
+    def wrapped(self: Any, X: Any, *given: Any, **named: Any) -> Any:
+        if not is_foreign(X) or (hasattr(self, "_engine") and self._engine().own(X) is not None):
+            return method(self, X, *given, **named)
+        return like_input(method(self, on_host(X), *given, **named), X)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def is_foreign(X: Any) -> bool:
+    """Whether X is an array of another library and the user asked for such arrays to be kept."""
+    if not get_config()["array_api_dispatch"] or isinstance(X, np.ndarray | np.generic):
+        return False
+    return _is_tensor(X) or hasattr(X, "__array_namespace__")
+
+
+def on_host(X: Any) -> Any:
+    """Return a foreign array as NumPy, without a copy where its memory allows; anything else as it is."""
+    if not is_foreign(X):
+        if _is_tensor(X) and X.device.type != "cpu":
+            raise TypeError(
+                f"X is a tensor on {X.device}, which this engine does not read. "
+                'Use engine="gpu" to work there, or pass X.cpu().'
+            )
+        return X
+    if _is_tensor(X):
+        return X.detach().cpu().numpy()
+    try:
+        return np.from_dlpack(X)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        # Arrays that are read-only, or on a device that NumPy cannot reach, are copied by their own library.
+        return X.get() if hasattr(X, "get") else np.asarray(X)
+
+
+def like_input(Z: Any, X: Any) -> Any:
+    """Return a NumPy result as the kind of array that X is, on its device, where X is foreign; else as it is."""
+    if not is_foreign(X) or not isinstance(Z, np.ndarray):
+        return Z
+    namespace = sys.modules["torch"] if _is_tensor(X) else X.__array_namespace__()
+    return namespace.asarray(Z, device=X.device)
+
+
+def _is_tensor(X: Any) -> bool:
+    """Whether X is a PyTorch tensor, which names no namespace of its own; told without loading PyTorch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(X, torch.Tensor)

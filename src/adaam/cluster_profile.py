@@ -1,7 +1,7 @@
 """What sets each cluster apart: effect sizes of features, cluster against the rest."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -9,9 +9,10 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 from scipy.stats import rankdata
 
-from adaam._typing import FloatMatrix, FloatVector, IntVector
+from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Tall
+from adaam.engines import CPUEngine, Engine
+from adaam.engines.blocks import total
 
-BLOCK_BYTES = 1 << 26  # of centred rows at a time
 N_PRINTED = 5  # features of a cluster
 
 
@@ -124,34 +125,35 @@ def cluster_profiles(
     """
     labels = np.asarray(labels)
     X = csr_array(X) if issparse(X) else np.asarray(X)
+    weights: Any = 1.0 if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    found = engine_profiles(X, np.where(labels >= 0, labels, n_clusters), n_clusters, weights, CPUEngine())
+    return found if names is None else replace(found, names=tuple(map(str, names)))
+
+
+def engine_profiles(X: Tall, labels: IntVector, n_clusters: int, weights: Column, engine: Engine) -> ClusterProfiles:
+    """Compare each cluster with all other rows, feature by feature, where the rows are.
+
+    Rows with the label `n_clusters` belong to no cluster.
+    """
+    if isinstance(X, np.ndarray) or issparse(X):  # also an engine of a device leaves rows here that are many, or sparse
+        weights, engine = weights if isinstance(weights, float) else engine.to_host(weights), CPUEngine()
     n_rows, d = X.shape
-    weights = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    n = float(weights.sum())
-    counted = np.bincount(np.where(labels >= 0, labels, n_clusters), weights, minlength=n_clusters + 1)[:n_clusters]
-    sizes = counted.astype(np.int64) if sample_weight is None else counted
+    n = total(weights, n_rows)
     # Around the mean of all rows, squares do not drown in it; sparse rows would not stay sparse.
-    center = np.zeros(d) if issparse(X) else X.mean(axis=0, dtype=np.float64)
-    sums, squares = np.zeros((n_clusters + 1, d)), np.zeros((n_clusters + 1, d))
-    step = n_rows if issparse(X) else max(1, BLOCK_BYTES // (8 * d))
-    for start in range(0, n_rows, step):
-        part = slice(start, start + step)
-        members = _members(labels[part], weights[part], n_clusters)
-        block = X[part] - center if not issparse(X) else X
-        sums += _dense(members @ block)
-        squares += _dense(members @ (block.multiply(block) if issparse(block) else block * block))
-    total, total_squares = sums.sum(axis=0), squares.sum(axis=0)
-    sums, squares = sums[:n_clusters], squares[:n_clusters]
+    center = np.zeros(d) if issparse(X) else engine.cross(None, X, weights)[0] / n
+    found = engine.cluster_sums(X, labels, weights, n_clusters + 1, None if issparse(X) else center)
+    counted, sums = found.weights[:n_clusters], found.sums[:n_clusters]
     inside, outside = counted[:, None], n - counted[:, None]
     means = sums / np.where(inside > 0, inside, 1.0)
-    rest_means = (total - sums) / np.where(outside > 0, outside, 1.0)
-    within = squares - inside * means**2 + (total_squares - squares) - outside * rest_means**2
+    rest_means = (found.sums.sum(axis=0) - sums) / np.where(outside > 0, outside, 1.0)
+    within = found.squares - inside * means**2 - outside * rest_means**2
     # Sums of squares below their own rounding, or below that of the values, are none.
     eps = np.finfo(np.float64).eps
-    floor = 8 * eps * total_squares + n * (8 * eps * np.abs(center)) ** 2
+    floor = 8 * eps * found.squares + n * (8 * eps * np.abs(center)) ** 2
     pooled = np.sqrt(np.where(within > floor, within, 0.0) / max(n - 2, 1))
     return ClusterProfiles(
-        tuple(f"x{j}" for j in range(d)) if names is None else tuple(str(name) for name in names),
-        sizes,
+        tuple(f"x{j}" for j in range(d)),
+        counted.astype(np.int64) if isinstance(weights, float) else counted,
         means + center,
         rest_means + center,
         np.where((inside > 0) & (outside > 0), _ratio(means - rest_means, pooled, np.sqrt(floor / n)), 0.0),
@@ -185,13 +187,3 @@ def _ratio(difference: FloatMatrix, pooled: FloatMatrix, rounding: FloatVector) 
     """Differences in standard deviations; without any deviation, a difference is infinite or none."""
     sure = np.where(np.abs(difference) > rounding, np.copysign(np.inf, difference), 0.0)
     return np.where(pooled > 0, difference / np.where(pooled > 0, pooled, 1.0), sure)
-
-
-def _members(labels: IntVector, weights: FloatVector, n_clusters: int) -> csr_array:
-    """Weights of rows by cluster, of shape (n_clusters + 1, n): rows of label -1 come last."""
-    places = np.where(labels >= 0, labels, n_clusters)
-    return csr_array((weights, (places, np.arange(len(labels)))), shape=(n_clusters + 1, len(labels)))
-
-
-def _dense(matrix: Any) -> FloatMatrix:
-    return np.asarray(matrix.toarray() if issparse(matrix) else matrix, dtype=np.float64)

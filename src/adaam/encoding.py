@@ -58,21 +58,22 @@ def encoded(value: Any, arrays: Arrays, path: str) -> Any:
         return {kind: [encoded(item, arrays, f"{path}.{i}") for i, item in enumerate(value)]}
     if isinstance(value, dict):
         return {"mapping": {str(key): encoded(item, arrays, f"{path}.{key}") for key, item in value.items()}}
-    if isinstance(value, VALUES):
-        parts = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        if isinstance(value, CPUEngine | GPUEngine | DaskEngine):
-            parts.pop("name", None)  # its own
-            parts.pop("client", None)  # a connection is nothing to keep
-        held = {key: encoded(item, arrays, f"{path}.{key}") for key, item in parts.items()}
-        return {"class": type(value).__name__, "params": held, "fitted": {}}
     name = type(value).__name__
-    if known_classes().get(name) is not type(value):
+    params: dict[str, Any]
+    fitted: dict[str, Any] = {}
+    if isinstance(value, VALUES):
+        params = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        if isinstance(value, CPUEngine | GPUEngine | DaskEngine):
+            params.pop("name", None)  # its own
+            params.pop("client", None)  # a connection is nothing to keep
+    elif known_classes().get(name) is type(value):
+        params = value.get_params(deep=False)  # type: ignore[attr-defined]
+        fitted = {key: item for key, item in vars(value).items() if FITTED.fullmatch(key) and key not in params}
+    else:
         raise TypeError(
             f"{path.replace('model.', '', 1)}={value!r} is a {name}, which a model file cannot hold as data. "
             "Use joblib.dump for models with parts of your own."
         )
-    params: dict[str, Any] = value.get_params(deep=False)  # type: ignore[attr-defined]
-    fitted = {key: item for key, item in vars(value).items() if FITTED.fullmatch(key) and key not in params}
     return {
         "class": name,
         "params": {key: encoded(item, arrays, f"{path}.{key}") for key, item in params.items()},

@@ -26,21 +26,11 @@ WRITE_ERRORS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file for writing that takes the place of `path` only when everything was written.
+    """Open a file for writing, reading and seeking that takes the place of `path` only when everything was written.
 
     A crash, a full disk or an interrupt half-way leaves what was at `path` before. Symbolic links are followed, and a
     file that is replaced keeps its mode and owner. What is not a regular file (a device, a pipe) is never replaced:
     it is written to, in one go, once everything is there.
-
-    Parameters
-    ----------
-    path : path-like
-        Where to write.
-
-    Yields
-    ------
-    BinaryIO
-        A file that can be read, written and sought in.
     """
     with _named_errors(path):
         there = _status(path)

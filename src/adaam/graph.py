@@ -1,5 +1,6 @@
 """The nearest-neighbour graph of a sample: found by the engine, or taken from the caller."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ from scipy.sparse import csr_array, issparse
 from adaam._checks import warn_caller
 from adaam._typing import FloatVector, IntVector
 from adaam.engines import Graph, NeighborGraph
-from adaam.sample import Sample
+from adaam.engines.neighbors.tiles import brute_force
+from adaam.prepare import Sample
 
 SAMPLED_FROM = 4096  # fewer rows are searched plainly
 SAMPLED_ROWS = 100  # rows whose neighbours are looked for once more
@@ -36,15 +38,15 @@ def paper_neighbors(size: float, n_clusters: int) -> int:
 def sampled_recall(sample: Sample, graph: Graph, n_neighbors: int) -> float:
     """Share of a graph's neighbours that are true ones, by a plain search from some of its rows.
 
-    1.0 for few rows, and for graphs that stay on a device: their searches are plain or proven exact.
+    1.0 for few rows, and for rows on a device or a cluster: their searches are plain or proven exact.
     """
-    n, size = sample.n_rows, sample.X.dtype.itemsize
-    if n < SAMPLED_FROM or not isinstance(graph, NeighborGraph):
+    n, X = sample.n_rows, sample.X
+    if n < SAMPLED_FROM or not isinstance(graph, NeighborGraph) or not isinstance(X, np.ndarray):
         return 1.0
     rows = np.linspace(0, n - 1, SAMPLED_ROWS).astype(np.intp)
-    _, distances = sample.engine.neighbors(sample.X, min(n_neighbors, n - 1), rows)
+    _, distances = brute_force(X, min(n_neighbors, n - 1) + 1, X[rows])  # each row is the nearest to itself
     # Distances of the two searches differ in their last bits.
-    limits = distances[:, -1] * (1.0 + (1e-9 if size == 8 else 1e-5))
+    limits = distances[:, -1] * (1.0 + (1e-9 if X.dtype.itemsize == 8 else 1e-5))
     found = true = 0.0
     for row, limit in zip(rows, limits, strict=True):
         part = slice(graph.starts[row], graph.starts[row + 1])
@@ -128,3 +130,47 @@ def warn_if_disconnected(graph: Graph, remark: str = "") -> int:
             DisconnectedGraphWarning,
         )
     return n_pieces
+
+
+@dataclass(slots=True)
+class Neighbors:
+    """Give the caller's graph, or find one on demand; warn where it is disconnected."""
+
+    sample: Sample
+    given: Any
+    recall: float | None = None  # of the searches so far, as `sampled_recall` measures it
+
+    def __call__(self, n_neighbors: int) -> Graph:
+        """Return the graph of so many neighbours."""
+        sample = self.sample
+        graph: Graph
+        if self.given is not None:
+            graph = sample.engine.asarray(given_graph(self.given, sample.n_rows, n_neighbors))
+        else:
+            check_neighbors(n_neighbors, sample.size)
+            graph = neighbor_graph(sample, n_neighbors)
+            recall = sampled_recall(sample, graph, n_neighbors)
+            self.recall = recall if self.recall is None else min(recall, self.recall)
+        warn_if_disconnected(graph, "" if self.given is not None else _remark_on_weights(sample, n_neighbors))
+        return graph
+
+
+def _remark_on_weights(sample: Sample, n_neighbors: int) -> str:
+    """Say so where every row counts as so many equal rows that it has no other neighbours."""
+    weights = sample.engine_weights
+    least = weights if isinstance(weights, float) else float(weights.min())
+    if least <= n_neighbors:
+        return ""
+    return (
+        f" Each row counts as {least:g} equal rows or more, which leave no place for others among its "
+        f"{n_neighbors} neighbours. Where sample_weight is meant to be relative, divide it by its mean."
+    )
+
+
+def check_neighbors(n_neighbors: int, size: float) -> None:
+    """Each row needs that many others."""
+    if n_neighbors > size - 1:
+        raise ValueError(
+            f"n_neighbors={n_neighbors} needs more than {n_neighbors} samples, but X has {size:g} "
+            f"(weights counted). Use n_neighbors <= {max(1, int(size - 1))}."
+        )

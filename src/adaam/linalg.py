@@ -1,14 +1,16 @@
-"""Small dense symmetric algebra: generalised eigenpairs on data of deficient rank, signs, left singular vectors."""
+"""Small dense symmetric algebra: generalised eigenpairs on data of deficient rank, left singular vectors."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
-from typing import NamedTuple, TypeAlias
+from threading import Lock
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import linalg
 from threadpoolctl import ThreadpoolController
 
-from adaam._typing import FloatMatrix, FloatVector
+from adaam._typing import ColumnScaling, FloatMatrix, FloatVector
 
 # Rounding in X'DX grows with the number of rows it sums over, so the floor does too. Measured on 180 clouds
 # with a redundant or constant feature: "<= 0" keeps a null direction in 115, d * eps in 27, this rule in none.
@@ -16,12 +18,6 @@ SMALLEST_FLOOR = 1e-12
 
 # Eigenvalues closer than this share of the spectrum count as equal; their own vectors are rounding.
 TIE_TOLERANCE = 1e-11
-
-
-def rank_floor(n_samples: int) -> float:
-    """Eigenvalues of a Gram matrix at or below this share of the largest one count as zero."""
-    return max(SMALLEST_FLOOR, n_samples * float(np.finfo(np.float64).eps))
-
 
 ONE_THREAD_SIZE = 2048
 
@@ -40,14 +36,65 @@ class Eigenpairs(NamedTuple):
     vectors: FloatMatrix
 
 
+class Projection(NamedTuple):
+    """A linear map of prepared rows: components (m, d), and the eigenvalues (m,) they belong to."""
+
+    components: FloatMatrix
+    eigenvalues: FloatVector
+
+
 # All eigenpairs of a symmetric matrix, values ascending: `eigh` below, or an engine's own.
 SymmetricSolver: TypeAlias = Callable[[FloatMatrix], tuple[FloatVector, FloatMatrix]]
+
+
+def rank_floor(n_samples: int) -> float:
+    """Eigenvalues of a Gram matrix at or below this share of the largest one count as zero."""
+    return max(SMALLEST_FLOOR, n_samples * float(np.finfo(np.float64).eps))
 
 
 @cache
 def thread_pools() -> ThreadpoolController:
     """Thread pools of the libraries loaded here, BLAS among them; looking for them costs milliseconds."""
     return ThreadpoolController()
+
+
+class _OneBlasThread:
+    """Keeps BLAS to one thread while any thread is inside: the first one in sets the limit, the last one out lifts it.
+
+    The limit is that of the process: if each thread restored what it had found, the last one could restore a limit that
+    another has long left.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_inside = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._n_inside += 1
+            if self._n_inside == 1:
+                _let_any_thread_limit()
+                self._limiter = thread_pools().select(user_api="blas").limit(limits=1)
+                _let_any_thread_limit()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                _let_any_thread_limit()
+                self._limiter.restore_original_limits()
+                _let_any_thread_limit()
+
+
+def _let_any_thread_limit() -> None:
+    """Forget which thread set a limit: from threadpoolctl 3.8 on, limits set by other threads are ignored silently."""
+    for library in thread_pools().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+
+
+one_blas_thread = _OneBlasThread()
 
 
 def eigh(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
@@ -72,11 +119,8 @@ def eigh(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
 
 
 def _solved(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
-    if len(A) > ONE_THREAD_SIZE:
+    with nullcontext() if len(A) > ONE_THREAD_SIZE else one_blas_thread:
         values, vectors = linalg.eigh(A, driver="evd")
-    else:
-        with thread_pools().limit(limits=1, user_api="blas"):
-            values, vectors = linalg.eigh(A, driver="evd")
     return values, vectors
 
 
@@ -114,7 +158,7 @@ def _cholesky_whitening(B: FloatMatrix, n_samples: int) -> FloatMatrix | None:
     """Whitening by the inverse Cholesky factor of B; None where B is not positive definite or close to singular."""
     if len(B) == 0:
         return np.empty((0, 0))
-    with thread_pools().limit(limits=1, user_api="blas"):
+    with one_blas_thread:
         factor, failed = linalg.lapack.dpotrf(B, lower=1)
         if failed:
             return None
@@ -133,20 +177,10 @@ def degree_whitening(
 
     An affinity with negative entries can give a row, such as an outlier, a degree below zero, and a row whose heat
     weights underflow has none. B then has no positive length for the directions of such rows, which would be lost. The
-    degree of a direction is a'Ba / a'Ea, where E is what B would be if all rows had the mean degree. Below
-    `LEAST_DEGREE` it is raised to that by a matrix R: as if the rows that set it apart had so much more degree and no
-    more links. R belongs to the Laplacian X'(D - A)X too, so that a direction without any degree has eigenvalue 1.
-
-    Parameters
-    ----------
-    B : array of shape (d, d)
-        Symmetric.
-    even : callable
-        Gives E, the mean degree times X'X; asked for only where B is not far from singular.
-    n_samples : int
-        Number of rows that B sums over.
-    eigh : callable, default=eigh
-        What solves a symmetric eigenproblem.
+    degree of a direction is a'Ba / a'Ea, where E is what B would be if all rows had the mean degree; `even` gives it,
+    and is asked for only where B is not far from singular. Below `LEAST_DEGREE` it is raised to that by a matrix R: as
+    if the rows that set it apart had so much more degree and no more links. R belongs to the Laplacian X'(D - A)X too,
+    so that a direction without any degree has eigenvalue 1.
 
     Returns
     -------
@@ -183,51 +217,38 @@ def degree_whitening(
     return W, symmetric(along.T @ ((raised - degrees)[:, None] * along))
 
 
-def degree_eigenpairs(
+def degree_projection(
     laplacian: FloatMatrix,
     degree_gram: FloatMatrix,
-    n_pairs: int,
+    n_components: int,
     n_samples: int,
     even: Callable[[], FloatMatrix],
     eigh: SymmetricSolver = eigh,
-) -> Eigenpairs:
-    """Smallest eigenpairs of X'(D - A)X a = lambda X'DX a, as many as asked for or as X has rank.
+    scaling: ColumnScaling = "unit",
+) -> Projection:
+    """Directions of the smallest eigenvalues of X'(D - A)X a = lambda X'DX a: as many as asked for or as X has rank.
 
     Both matrices are raised as `degree_whitening` says where X'DX is not positive definite.
     """
     W, raised = degree_whitening(degree_gram, even, n_samples, eigh)
-    if raised is None:
-        # Eigenvalues of the degree term alone are 1.
-        return whitened_eigenpairs(laplacian, W, n_pairs, scale=1.0, eigh=eigh)
-    # Rounding of the laplacian, divided by the least degree, must not tell apart what is equal: 1 for all directions
-    # without degree.
-    rounding = 10 * float(np.finfo(np.float64).eps) / LEAST_DEGREE
-    return whitened_eigenpairs(laplacian + raised, W, n_pairs, scale=rounding / TIE_TOLERANCE, eigh=eigh)
+    scale = 1.0  # eigenvalues of the degree term alone
+    if raised is not None:
+        laplacian = laplacian + raised
+        # Rounding of the laplacian, divided by the least degree, must not tell apart what is equal: 1 for all
+        # directions without degree.
+        scale = 10 * float(np.finfo(np.float64).eps) / LEAST_DEGREE / TIE_TOLERANCE
+    values, vectors = whitened_eigenpairs(laplacian, W, n_components, scale=scale, eigh=eigh)
+    return Projection(np.ascontiguousarray((unit_columns(vectors) if scaling == "unit" else vectors).T), values)
 
 
 def smallest_eigenpairs(
     A: FloatMatrix, B: FloatMatrix, n_pairs: int, n_samples: int, *, scale: float = 0.0, eigh: SymmetricSolver = eigh
 ) -> Eigenpairs:
-    """Smallest eigenpairs of A a = lambda B a inside the range of B.
+    """Smallest eigenpairs of A a = lambda B a inside the range of B, a Gram matrix of `n_samples` rows.
 
-    Parameters
-    ----------
-    A, B : arrays of shape (d, d)
-        Symmetric; B is a Gram matrix of `n_samples` rows and may be singular.
-    n_pairs : int
-        How many pairs to return; fewer come back when the rank of B is smaller.
-    n_samples : int
-        Number of rows B sums over; sets the rank floor.
-    scale : float, default=0.0
-        Size of eigenvalues that would count as large; the largest one found, if that is larger.
-    eigh : callable, default=eigh
-        What solves a symmetric eigenproblem.
-
-    Returns
-    -------
-    Eigenpairs
-        Values ascending; vectors orthonormal under B, with no part in the null space of B. Where eigenvalues are
-        equal, directions of larger variance a'Ba / a'a come first, so that the answer is defined there too.
+    Values ascend; vectors are orthonormal under B, with no part in its null space, so that there are no more than its
+    rank. Where eigenvalues are equal, directions of larger variance a'Ba / a'a come first, so that the answer is
+    defined there too. `scale` is the size of eigenvalues that count as large, unless a larger one is found.
     """
     return whitened_eigenpairs(A, whitening_of_range(B, n_samples, eigh), n_pairs, scale=scale, eigh=eigh)
 
@@ -255,17 +276,13 @@ def unit_columns(A: FloatMatrix) -> FloatMatrix:
     return np.asarray(A / np.where(lengths == 0, 1.0, lengths))
 
 
-def row_signs(components: FloatMatrix) -> FloatVector:
-    """Signs that make the entry of largest magnitude in each row positive (the first one on a tie)."""
-    largest = np.abs(components).argmax(axis=1)
-    signs = np.sign(components[np.arange(len(components)), largest])
-    return np.asarray(np.where(signs == 0, 1.0, signs))
+def projected_left_vectors(
+    laplacian: FloatMatrix, white: FloatMatrix, gram: FloatMatrix, rank: int, n_samples: int, eigh: SymmetricSolver
+) -> FloatMatrix:
+    """Map of rows X onto the left singular vectors of XC, where C solves a pencil of this Laplacian.
 
-
-def left_vector_map(gram: FloatMatrix, rank: int, n_samples: int, eigh: SymmetricSolver = eigh) -> FloatMatrix:
-    """Return the d x r matrix that turns X into its r leading left singular vectors, from X'X.
-
-    With X'X = V S² V', the left singular vectors are X V / S. Fewer than `rank` columns come back when X has a
-    smaller rank.
+    `white` is the `whitening` of the other matrix of the pencil, and `gram` is X'X. With Y'Y = V S² V', the left
+    singular vectors of Y are Y V / S; they are fewer where Y has a smaller rank.
     """
-    return whitening(gram, n_samples, eigh)[:, :rank]
+    C = whitened_eigenpairs(laplacian, white, rank, eigh=eigh).vectors
+    return C @ whitening(C.T @ gram @ C, n_samples)

@@ -47,13 +47,10 @@ class FeatureContributions:
         order = np.argsort(self.share)[::-1][:n]
         return [(self.names[i], float(self.share[i])) for i in order]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         rows = [f"  {share:7.2%}  {name}" for name, share in self.top()]
         more = len(self.names) - len(rows)
         return "\n".join(["share of squared distance, by feature", *rows] + ([f"  ... {more} more"] if more else []))
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def contributions(names: tuple[str, ...], components: FloatMatrix, covariance: FloatMatrix) -> FeatureContributions:

@@ -4,7 +4,7 @@ A fitted attribute that is not in `FITTED` is neither written nor read: declare 
 same letter stands for the same number throughout an estimator, and in the estimators it holds.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from types import UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -21,231 +21,185 @@ from adaam.prepare import Preparation
 from adaam.selection import Selection
 from adaam.tables import Column, TableEncoder
 
-Sides = dict[str, int]  # what each letter stands for, as far as it is known
+Sides: TypeAlias = dict[str, int]  # what each letter stands for, as far as it is known
+# Tells what is wrong with a value, or None; letters that are new are noted.
+Check: TypeAlias = Callable[[Any, Sides], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """A finite array in float32 or float64; or of whole numbers from `least` to below what `below` stands for."""
+def or_none(check: Check) -> Check:
+    """Let None pass."""
+    return lambda value, sides: None if value is None else check(value, sides)
 
-    shape: str
-    whole: bool = False
-    least: int = 0
-    below: str = ""
-    or_none: bool = False
-    required: bool = True
 
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        if value is None and self.or_none:
-            return None
-        if not isinstance(value, np.ndarray) or value.ndim != len(self.shape):
-            return f"is {_shown(value)}, not an array of {len(self.shape)} dimensions"
-        if value.dtype.kind not in "iu" if self.whole else value.dtype not in (np.float32, np.float64):
+def shape_problem(shape: str, value: Any, kind: Any, sides: Sides) -> str | None:
+    """Return how a value fails to be an array with the sides that letters stand for, or None."""
+    if not isinstance(value, kind) or value.ndim != len(shape):
+        return f"is {_shown(value)}, not an array of {len(shape)} dimensions"
+    for letter, side in zip(shape, value.shape, strict=True):
+        if sides.setdefault(letter, side) != side:
+            return f"has shape {value.shape}, where {sides[letter]} in place of {side} was expected"
+    return None
+
+
+def numbers(shape: str) -> Check:
+    """Finite array in float32 or float64."""
+
+    def problem(value: Any, sides: Sides) -> str | None:
+        found = shape_problem(shape, value, np.ndarray, sides)
+        if found is None and value.dtype not in (np.float32, np.float64):
             return f"is of {value.dtype}"
-        for letter, side in zip(self.shape, value.shape, strict=True):
-            if sides.setdefault(letter, side) != side:
-                return f"has shape {value.shape}, where {sides[letter]} in place of {side} was expected"
-        if not self.whole and not np.isfinite(value).all():
-            return "holds values that are not finite"
-        if self.whole and value.size and not self.least <= value.min() <= value.max() < sides.get(self.below, np.inf):
-            return f"has values outside {self.least}..{sides.get(self.below, np.inf) - 1}"
-        return None
+        return "holds values that are not finite" if found is None and not np.isfinite(value).all() else found
+
+    return problem
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
-    """A whole number, which may be what a letter stands for, or lie below that."""
+def whole_numbers(shape: str, *, least: int = 0, below: str = "") -> Check:
+    """Array of whole numbers from `least` to below what `below` stands for."""
 
-    letter: str = ""
-    below: str = ""
-    required: bool = True
+    def problem(value: Any, sides: Sides) -> str | None:
+        found, end = shape_problem(shape, value, np.ndarray, sides), sides.get(below, np.inf)
+        if found is None and value.dtype.kind not in "iu":
+            return f"is of {value.dtype}"
+        outside = found is None and value.size and not least <= value.min() <= value.max() < end
+        return f"has values outside {least}..{end - 1}" if outside else found
 
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < sides.get(self.below, np.inf):
+    return problem
+
+
+def sparse(shape: str) -> Check:
+    """Sparse array of finite numbers."""
+    finite = numbers("z")
+    return lambda value, sides: shape_problem(shape, value, csr_array, sides) or finite(value.data, {})
+
+
+def count(letter: str = "", *, below: str = "") -> Check:
+    """Whole number, which may be what a letter stands for, or lie below that."""
+
+    def problem(value: Any, sides: Sides) -> str | None:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < sides.get(below, np.inf):
             return f"is {_shown(value)}, not a whole number that fits"
-        if self.letter and sides.setdefault(self.letter, value) != value:
-            return f"is {value}, but {sides[self.letter]} was expected"
+        if letter and sides.setdefault(letter, value) != value:
+            return f"is {value}, but {sides[letter]} was expected"
         return None
 
+    return problem
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A finite number, or where that has a meaning an infinite one."""
 
-    or_none: bool = False
-    or_infinite: bool = False
-    above: float = -np.inf
-    required: bool = True
+def number(*, above: float = -np.inf, or_infinite: bool = False) -> Check:
+    """Finite number, or where that has a meaning an infinite one."""
 
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        if value is None and self.or_none:
-            return None
+    def problem(value: Any, sides: Sides) -> str | None:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        fits = is_number and (self.above < value < np.inf or (self.or_infinite and value == np.inf))
+        fits = is_number and (above < value < np.inf or (or_infinite and value == np.inf))
         return None if fits else f"is {_shown(value)}, not a number"
 
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A word; or so many of them as a letter stands for."""
-
-    letter: str = ""
-    required: bool = True
-
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        if not self.letter:
-            return None if isinstance(value, str) else f"is {_shown(value)}, not a word"
-        if not isinstance(value, np.ndarray) or value.ndim != 1 or not all(isinstance(word, str) for word in value):
-            return f"is {_shown(value)}, not a list of names"
-        if sides.setdefault(self.letter, len(value)) != len(value):
-            return f"has {len(value)} names for {sides[self.letter]}"
-        return None
+    return problem
 
 
-@dataclass(frozen=True, slots=True)
-class Sparse:
-    """A sparse array of finite numbers."""
-
-    shape: str
-    or_none: bool = False
-    required: bool = True
-
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        if value is None and self.or_none:
-            return None
-        if not isinstance(value, csr_array):
-            return f"is {_shown(value)}, not a sparse array"
-        expected = tuple(sides.setdefault(letter, side) for letter, side in zip(self.shape, value.shape, strict=True))
-        if value.shape != expected:
-            return f"has shape {value.shape}, but {expected} was expected"
-        return Numbers("z").problem(value.data, {})
+def two_numbers(value: Any, sides: Sides) -> str | None:
+    """Tuple of two finite numbers."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        return f"is {_shown(value)}, not 2 numbers"
+    return number()(value[0], sides) or number()(value[1], sides)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A value of one of these classes, or one of these words; an estimator must agree with its owner in shape."""
-
-    kinds: tuple[Any, ...]
-    shared: str = ""
-    required: bool = True
-
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        classes = tuple(kind for kind in self.kinds if isinstance(kind, type))
-        if not isinstance(value, classes) and not (isinstance(value, str | None) and value in self.kinds):
-            return f"is {_shown(value)}"
-        if not self.shared:
-            return None
-        if type(value).__name__ not in FITTED:
-            return f"is {_shown(value)}"
-        inner = {letter: sides[letter] for letter in self.shared if letter in sides}
-        return fitted_problem(value, inner)
+def word(value: Any, sides: Sides) -> str | None:
+    """A word."""
+    return None if isinstance(value, str) else f"is {_shown(value)}, not a word"
 
 
-@dataclass(frozen=True, slots=True)
-class Several:
-    """A tuple of so many finite numbers."""
-
-    length: int
-    required: bool = True
-
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        if not isinstance(value, tuple) or len(value) != self.length:
-            return f"is {_shown(value)}, not {self.length} numbers"
-        return next((found for item in value if (found := Number().problem(item, {}))), None)
+def feature_names(value: Any, sides: Sides) -> str | None:
+    """A word for each feature."""
+    if not isinstance(value, np.ndarray) or value.ndim != 1 or not all(isinstance(name, str) for name in value):
+        return f"is {_shown(value)}, not a list of names"
+    return None if sides.setdefault("d", len(value)) == len(value) else f"has {len(value)} names for {sides['d']}"
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+def part(*kinds: Any) -> Check:
+    """Value of one of these classes, or one of these words."""
+    classes = tuple(kind for kind in kinds if isinstance(kind, type))
+
+    def problem(value: Any, sides: Sides) -> str | None:
+        fits = isinstance(value, classes) or (isinstance(value, str | None) and value in kinds)
+        return None if fits else f"is {_shown(value)}"
+
+    return problem
+
+
+def metric(value: Any, sides: Sides) -> str | None:
+    """Another fitted estimator, with as many features and components as its owner."""
+    if type(value).__name__ not in FITTED:
+        return f"is {_shown(value)}"
+    return fitted_problem(value, {letter: sides[letter] for letter in "md" if letter in sides})
+
+
+def columns(value: Any, sides: Sides) -> str | None:
     """What is done with the columns of a table, at least one of them used."""
-
-    required: bool = True
-
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        if not isinstance(value, tuple) or not all(isinstance(column, Column) for column in value):
-            return f"is {_shown(value)}, not a tuple of columns"
-        if not any(column.is_taken for column in value):
-            return "uses no column"
-        unlike = [c.name for c in value if c.terms and (c.weights is None or c.weights.shape != (len(c.terms),))]
-        return f"has other weights than words in {unlike[0]!r}" if unlike else None
+    if not isinstance(value, tuple) or not all(isinstance(column, Column) for column in value):
+        return f"is {_shown(value)}, not a tuple of columns"
+    if not any(column.is_taken for column in value):
+        return "uses no column"
+    unlike = [c.name for c in value if c.terms and (c.weights is None or c.weights.shape != (len(c.terms),))]
+    return f"has other weights than words in {unlike[0]!r}" if unlike else None
 
 
-@dataclass(frozen=True, slots=True)
-class Layers:
+def layers(value: Any, sides: Sides) -> str | None:
     """Partitions of the same rows and leaves, each with what is told of its clusters; "i" stands for their number."""
-
-    required: bool = True
-
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        if not isinstance(value, tuple) or not value or not all(isinstance(layer, ClusterLayer) for layer in value):
-            return f"is {_shown(value)}, not a tuple of layers"
-        sides["i"] = len(value)
-        for layer in value:
-            for name, content in LAYER.items():
-                inner = {"n": sides.setdefault("n", len(layer.labels)), "f": sides.setdefault("f", len(layer.leaves))}
-                inner["c"] = layer.n_clusters
-                found = content.problem(getattr(layer, name), inner)
-                if found is not None:
-                    return f"holds a layer whose {name} {found}"
-        return None
+    if not isinstance(value, tuple) or not value or not all(isinstance(layer, ClusterLayer) for layer in value):
+        return f"is {_shown(value)}, not a tuple of layers"
+    sides["i"] = len(value)
+    for layer in value:
+        shared = {"n": sides.setdefault("n", len(layer.labels)), "f": sides.setdefault("f", len(layer.leaves))}
+        for name, check in LAYER.items():
+            found = check(getattr(layer, name), {**shared, "c": layer.n_clusters})
+            if found is not None:
+                return f"holds a layer whose {name} {found}"
+    return None
 
 
-@dataclass(frozen=True, slots=True)
-class Profiles:
+def profiles(value: Any, sides: Sides) -> str | None:
     """What sets each cluster apart, feature by feature; effects may be infinite."""
-
-    required: bool = True
-
-    def problem(self, value: Any, sides: Sides) -> str | None:
-        """Return what is wrong with a value, or None; letters that are new are noted."""
-        if not isinstance(value, ClusterProfiles):
-            return f"is {_shown(value)}, not profiles of clusters"
-        shape = (sides.setdefault("c", len(value.sizes)), sides.setdefault("d", len(value.names)))
-        if len(value.sizes) != shape[0] or len(value.names) != shape[1] or np.isnan(value.effects).any():
-            return f"has {len(value.sizes)} sizes and {len(value.names)} names for {shape}"
-        parts = (value.means, value.rest_means, value.effects)
-        return next((f"has shape {part.shape}, not {shape}" for part in parts if part.shape != shape), None)
+    if not isinstance(value, ClusterProfiles):
+        return f"is {_shown(value)}, not profiles of clusters"
+    if np.isnan(value.effects).any():
+        return "holds effects that are no numbers"
+    by_feature = [("cd", part) for part in (value.means, value.rest_means, value.effects)]
+    parts = [("c", value.sizes), ("d", np.array(value.names)), *by_feature]
+    return next((found for shape, part in parts if (found := shape_problem(shape, part, np.ndarray, sides))), None)
 
 
-Content: TypeAlias = Numbers | Count | Number | Words | Sparse | Part | Several | Columns | Layers | Profiles
-Contents: TypeAlias = dict[str, Content]
+Contents: TypeAlias = dict[str, Check]
 
+# What a fitted model may do without; files of 0.1.0 have no `n_clusters_` of an AdaAM.
+OPTIONAL = frozenset({"AdaAM.n_clusters_", "cluster_profiles_", "feature_names_in_", "knn_recall_", "stability_"})
 # Letters: d features, m components, n rows, c clusters, e known rows, f leaves, i layers, l landmarks, v vectors.
 LAYER: Contents = {
-    "n_clusters": Count("c"),
-    "labels": Numbers("n", whole=True, least=-1, below="c"),
-    "sizes": Numbers("c"),
-    "firmness": Numbers("c"),
-    "persistence": Number(or_infinite=True),
-    "leaves": Numbers("f", whole=True, below="c"),
+    "n_clusters": count("c"),
+    "labels": whole_numbers("n", least=-1, below="c"),
+    "sizes": numbers("c"),
+    "firmness": numbers("c"),
+    "persistence": number(or_infinite=True),
+    "leaves": whole_numbers("f", below="c"),
 }
-FEATURES: Contents = {"n_features_in_": Count("d"), "feature_names_in_": Words("d", required=False)}
+FEATURES: Contents = {"n_features_in_": count("d"), "feature_names_in_": feature_names}
 MAP: Contents = {
     **FEATURES,
-    "components_": Numbers("md"),
-    "covariance_": Numbers("md"),
-    "mean_": Numbers("d"),
-    "eigenvalues_": Numbers("m"),
-    "n_components_": Count("m"),
-    "engine_": Words(),
-    "preparation_": Part((Preparation,)),
+    "components_": numbers("md"),
+    "covariance_": numbers("md"),
+    "mean_": numbers("d"),
+    "eigenvalues_": numbers("m"),
+    "n_components_": count("m"),
+    "engine_": word,
+    "preparation_": part(Preparation),
 }
-RECALL: Contents = {"knn_recall_": Number(or_none=True, required=False)}
+RECALL: Contents = {"knn_recall_": or_none(number())}
 PIECES: Contents = {
-    "labels_": Numbers("n", whole=True),
-    "affinity_matrix_": Sparse("nn"),
-    "n_iter_": Count(),
+    "labels_": whole_numbers("n"),
+    "affinity_matrix_": sparse("nn"),
+    "n_iter_": count(),
 }
 FITTED: dict[str, Contents] = {
-    "TableEncoder": {**FEATURES, "columns_": Columns()},
+    "TableEncoder": {**FEATURES, "columns_": columns},
     "Pipeline": {},
     "PreparedMetric": MAP,
     "DiscriminantMetric": MAP,
@@ -253,42 +207,42 @@ FITTED: dict[str, Contents] = {
     "AdaAM": {
         **MAP,
         **RECALL,
-        "cuts_": Several(2),
-        "n_clusters_": Count(required=False),  # files of 0.1.0 have none
-        "n_neighbors_": Count(),
-        "pairs_": Part(("all", RowBlocks)),
-        "plan_": Part((Plan,)),
-        "stability_": Part((None, Stability), required=False),
+        "cuts_": two_numbers,
+        "n_clusters_": count(),
+        "n_neighbors_": count(),
+        "pairs_": part("all", RowBlocks),
+        "plan_": part(Plan),
+        "stability_": part(None, Stability),
     },
-    "PCAN": {**MAP, "n_neighbors_": Count(), "embedding_": Numbers("nm"), **PIECES},
-    "CAN": {**FEATURES, "engine_": Words(), **PIECES},
+    "PCAN": {**MAP, "n_neighbors_": count(), "embedding_": numbers("nm"), **PIECES},
+    "CAN": {**FEATURES, "engine_": word, **PIECES},
     "LSC": {
         **FEATURES,
-        "landmarks_": Numbers("ld"),
-        "bandwidth_": Number(above=0.0),
-        "directions_": Numbers("lv"),
-        "cluster_centers_": Numbers("cv"),
-        "labels_": Numbers("n", whole=True, below="c"),
+        "landmarks_": numbers("ld"),
+        "bandwidth_": number(above=0.0),
+        "directions_": numbers("lv"),
+        "cluster_centers_": numbers("cv"),
+        "labels_": whole_numbers("n", below="c"),
     },
     "AdaAMClustering": {
         **MAP,
-        "metric_": Part((BaseEstimator,), shared="md"),
-        "head_": Words(),
-        "n_clusters_": Count("c"),
-        "cluster_centers_": Numbers("cm"),
-        "inertia_": Number(),
-        "embedding_": Numbers("em"),
-        "embedding_radii_": Numbers("e"),
-        "cluster_layers_": Layers(),
-        "embedding_leaves_": Numbers("e", whole=True, below="f"),
-        "layer_": Count(below="i"),
-        "labels_": Numbers("n", whole=True, least=-1, below="c"),
-        "noise_threshold_": Number(or_infinite=True),
-        "cluster_profiles_": Profiles(required=False),
-        "outlier_scores_": Numbers("n", or_none=True),
-        "probabilities_": Numbers("n", or_none=True),
-        "memberships_": Sparse("nc", or_none=True),
-        "selection_": Part((Selection,)),
+        "metric_": metric,
+        "head_": word,
+        "n_clusters_": count("c"),
+        "cluster_centers_": numbers("cm"),
+        "inertia_": number(),
+        "embedding_": numbers("em"),
+        "embedding_radii_": numbers("e"),
+        "cluster_layers_": layers,
+        "embedding_leaves_": whole_numbers("e", below="f"),
+        "layer_": count(below="i"),
+        "labels_": whole_numbers("n", least=-1, below="c"),
+        "noise_threshold_": number(or_infinite=True),
+        "cluster_profiles_": profiles,
+        "outlier_scores_": or_none(numbers("n")),
+        "probabilities_": or_none(numbers("n")),
+        "memberships_": or_none(sparse("nc")),
+        "selection_": part(Selection),
     },
 }
 
@@ -303,14 +257,13 @@ def fitted_problem(model: Any, sides: Sides | None = None) -> str | None:
     contents, params = FITTED[name], model.get_params(deep=False)
     held = {key: value for key, value in vars(model).items() if key.endswith("_") and not key.startswith("_")}
     known: Sides = {} if sides is None else sides
-    for key, content in contents.items():
-        if key not in held:
-            if content.required:
-                return f"{name} is not fitted: {key} is missing"
-            continue
-        found = content.problem(held[key], known)
-        if found is not None:
-            return f"{key} of {name} {found}"
+    for key, check in contents.items():
+        if key in held:
+            found = check(held[key], known)
+            if found is not None:
+                return f"{key} of {name} {found}"
+        elif key not in OPTIONAL and f"{name}.{key}" not in OPTIONAL:
+            return f"{name} is not fitted: {key} is missing"
     unknown = [key for key in held if key not in contents and key not in params]
     return f"{name} has no attribute {unknown[0]!r}" if unknown else None
 

@@ -41,6 +41,14 @@ def cluster_color(cluster: int, theme: Theme = "light", shade: int = 0) -> str:
     return "#" + "".join(f"{round(channel + abs(step) * (end - channel)):02x}" for channel in channels)
 
 
+def ink_on(color: str) -> str:
+    """Return black or white, whichever can be read better on a colour, by their contrast in WCAG 2.1."""
+    channels = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#ffffff" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "#000000"
+
+
 def cluster_colors(clusters: Iterable[int], theme: Theme = "light") -> list[str]:
     """Return the colour of each of several clusters."""
     return [cluster_color(int(cluster), theme) for cluster in clusters]

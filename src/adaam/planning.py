@@ -5,11 +5,12 @@ from typing import Any
 
 from adaam._checks import check_whole
 from adaam.engines import ClusterPlan, DaskEngine, Engine, resolve_engine
+from adaam.engines.cluster.plan import cluster_plan
 from adaam.graph import paper_neighbors
 from adaam.large import RowBlocks
 
 # A fit on all pairs is planned up to this many seconds by the rates below. They are those of one machine and not
-# measured anew on each, so that the same call gives the same map everywhere; a cluster's grow with its threads.
+# measured anew on each, so that the same call gives the same map everywhere.
 ALL_PAIRS_SECONDS = 120.0
 ALL_PAIRS_BYTES = 16 << 30
 
@@ -39,7 +40,7 @@ class Plan:
     n_used : int
         Rows whose pairs are looked at; all of them, or those in the blocks.
     memory_bytes : int
-        Memory beside the rows themselves, at most about.
+        Memory beside the rows themselves, at most about; for all pairs with engine="dask", of this process.
     seconds : float
         Rough time; `time_class` is what it is good for.
     cluster : ClusterPlan or None
@@ -84,13 +85,16 @@ class Plan:
             pairs = f"{self.n_pairs:.2g} of {self.n_samples**2:.2g}, within {blocks} of {self.block_rows} rows"
             if self.n_used < self.n_samples:
                 pairs += f" ({self.n_used / self.n_samples:.1%} of all rows)"
+        # On a cluster, all pairs take memory of the client, and row blocks that of the workers.
+        memory = [] if self.cluster is None else [str(self.cluster)]
+        if self.cluster is None or self.exact:
+            where = "beside the rows" if self.cluster is None else "of this process"
+            memory.append(f"  memory  up to {self.memory_bytes / 1e9:.1f} GB {where}")
         return "\n".join(
             [
                 f"{self.n_samples} rows x {self.n_features} features, {self.n_clusters} clusters, engine {self.engine}",
                 f"  pairs   {pairs}",
-                f"  memory  up to {self.memory_bytes / 1e9:.1f} GB beside the rows"
-                if self.cluster is None
-                else str(self.cluster),
+                *memory,
                 f"  time    {self.time_class}",
             ]
         )
@@ -119,7 +123,7 @@ def plan(
     pairs : {"auto", "all"} or RowBlocks, default="auto"
         As in `AdaAM`.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        As in `AdaAM`. With pairs="auto", whether a cluster uses all pairs depends on the threads of its workers.
+        As in `AdaAM`.
     itemsize : int, default=8
         Bytes of a number: 8 for float64, 4 for float32.
     stored : bool, default=False
@@ -146,31 +150,38 @@ def plan(
     n, d = check_whole("n_samples", n_samples), check_whole("n_features", n_features)
     c = check_whole("n_clusters", n_clusters)
     check_pairs(pairs)
-    resolved = resolve_engine(engine)
-    if not isinstance(resolved, DaskEngine):
-        return _pairs_plan(n, d, c, resolved.name, pairs, itemsize, stored)
-    cluster = resolved.plan((n, d), c, workers=workers, memory=memory, itemsize=itemsize)
-    found = _pairs_plan(n, d, c, resolved.name, pairs, itemsize, stored, RATE_THREADS / cluster.n_threads)
-    if not found.exact:
-        blocks = (found.n_blocks, found.n_used)
-        cluster = resolved.plan((n, d), c, workers=workers, memory=memory, itemsize=itemsize, row_blocks=blocks)
-    return replace(found, cluster=cluster)
+    return plan_fit((n, d), c, pairs, resolve_engine(engine), itemsize, stored, workers, memory)
 
 
-def _pairs_plan(
-    n: int, d: int, c: int, name: str, pairs: Any, itemsize: int, stored: bool, slower: float = 1.0
+def plan_fit(
+    shape: tuple[int, int],
+    n_clusters: int,
+    pairs: Any,
+    engine: Engine,
+    itemsize: int = 8,
+    stored: bool = False,
+    workers: int | None = None,
+    memory: float | None = None,
 ) -> Plan:
-    """Choose between all pairs and row blocks, where work takes `slower` times as long as the rates say."""
-    on_all = _plan(n, d, c, name, 1, n, slower=slower)
-    if isinstance(pairs, str):
-        too_large = stored and n * d * itemsize > LOADED_BYTES
-        affordable = on_all.seconds <= ALL_PAIRS_SECONDS and on_all.memory_bytes <= ALL_PAIRS_BYTES
-        if pairs == "all" or (affordable and not too_large):
-            return on_all
-    settings = pairs if isinstance(pairs, RowBlocks) else RowBlocks()
-    n_blocks, n_used = _blocks(settings.n_blocks, settings.block_rows(c), n, d * itemsize if stored else 0)
-    kept = n_used * d * itemsize if stored or n_used < n else 0
-    return _plan(n, d, c, name, n_blocks, n_used, kept, slower)
+    """Plan as `plan` does, by settings that are checked already."""
+    n, d = shape
+    found = _plan(n, d, n_clusters, engine.name, 1, n)
+    affordable = found.seconds <= ALL_PAIRS_SECONDS and found.memory_bytes <= ALL_PAIRS_BYTES
+    too_large = stored and n * d * itemsize > LOADED_BYTES
+    if pairs != "all" and (pairs != "auto" or too_large or not affordable):
+        blocks = pairs if isinstance(pairs, RowBlocks) else RowBlocks()
+        n_blocks, n_used = _blocks(blocks.n_blocks, blocks.block_rows(n_clusters), n, d * itemsize if stored else 0)
+        kept = n_used * d * itemsize if stored or n_used < n else 0
+        found = _plan(n, d, n_clusters, engine.name, n_blocks, n_used, kept)
+    if not isinstance(engine, DaskEngine):
+        return found
+    cluster = cluster_plan(
+        engine, shape, workers, memory, itemsize, None if found.exact else (found.n_blocks, found.n_used)
+    )
+    # All pairs are worked on by the client, to which the rows come; row blocks by the workers.
+    if found.exact:
+        return replace(found, cluster=cluster, memory_bytes=found.memory_bytes + 8 * n * d)
+    return replace(found, cluster=cluster, seconds=found.seconds * RATE_THREADS / cluster.n_threads)
 
 
 def check_pairs(pairs: Any) -> None:
@@ -191,7 +202,7 @@ def _blocks(n_blocks: int | None, block_rows: int, n: int, kept_bytes: int) -> t
     return n_blocks, min(n, n_blocks * block_rows)
 
 
-def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept: int = 0, slower: float = 1.0) -> Plan:
+def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept: int = 0) -> Plan:
     """Estimate the cost of a fit; d stands for the kept components too, which are fewer."""
     height = -(-n_used // n_blocks)
     k = paper_neighbors(n_used, c)
@@ -202,4 +213,4 @@ def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept:
     # Halves of the blocks have final affinities of their own.
     per_pair = by_feature * d + by_pair * (1.4 if n_blocks > 1 else 1.0)
     seconds = n_used * (height * per_pair + by_row) + n * d * (d + c) * 2 / SCATTER_RATE
-    return Plan(n, d, c, engine, n_blocks, n_used, int(memory), float(seconds * slower))
+    return Plan(n, d, c, engine, n_blocks, n_used, int(memory), float(seconds))

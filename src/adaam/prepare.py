@@ -1,7 +1,8 @@
-"""Preparation of rows: unit length, centring, leading principal components."""
+"""Rows as a fit sees them: unit length, centring, leading principal components; distinct, each with its weight."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -10,11 +11,20 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.base import BaseEstimator
 
-from adaam._checks import check_lengths, check_magnitude, warn_caller
+from adaam._checks import (
+    check_kind,
+    check_lengths,
+    check_magnitude,
+    check_number,
+    check_weights,
+    check_whole,
+    check_word,
+    row_counts,
+    warn_caller,
+)
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
 from adaam.engines import CPUEngine, Engine
-from adaam.engines.blocks import row_blocks
-from adaam.engines.columns import spread, total
+from adaam.engines.blocks import row_blocks, spread, total
 from adaam.linalg import Eigenpairs, range_eigenpairs
 
 # Past this many rows and columns the whole spectrum is out of reach: leading components come from subspace iteration.
@@ -26,6 +36,8 @@ SKETCH_COMPONENTS = 256
 SKETCH_SPARE = 16
 # Rounds end where what they capture grows by less: a number of components is found exactly, a share roughly.
 SKETCHED, EXACT, MOST_ROUNDS = 1e-3, 1e-14, 200
+# The last share of the variance may round to just below 1; keeping everything must not depend on that.
+ALL_BUT_ROUNDING = 1 - 1e-12
 # Pivots of a Cholesky factor, over the largest, below which rounding would tell the rest of the basis.
 LEAST_PIVOT = 1e-5
 # A share of the variance keeps no more components than half as many as there are rows, or than these: in as many
@@ -96,6 +108,27 @@ PREPARATIONS = {
 }
 
 
+def resolve_preparation(preparation: Any) -> Preparation:
+    """Turn the `preparation` parameter into settings: a name or a `Preparation`."""
+    if isinstance(preparation, str):
+        return PREPARATIONS[check_word("preparation", preparation, tuple(PREPARATIONS))]
+    settings: Preparation = check_kind(
+        "preparation", preparation, Preparation, "'unit', 'linear', 'center', 'standard' or a Preparation"
+    )
+    check_word("row_scaling", settings.row_scaling, ("unit", "none"))
+    check_word("column_scaling", settings.column_scaling, ("none", "standard"))
+    if settings.column_scaling == "standard" and settings.row_scaling == "unit":
+        raise ValueError(
+            "column_scaling='standard' goes with row_scaling='none' alone, since rows are scaled first. "
+            "Standardise X beforehand to have both."
+        )
+    if isinstance(settings.keep, int | np.integer):
+        check_whole("keep", settings.keep)
+    else:
+        check_number("keep", settings.keep, above=0.0, up_to=1.0)
+    return settings
+
+
 @dataclass(frozen=True, slots=True)
 class LinearMap:
     """Rows to unit length (or not), minus a mean, times components: all that a fitted model needs to map new rows."""
@@ -106,10 +139,6 @@ class LinearMap:
     column_units: FloatVector | float = 1.0  # what columns were divided by; components hold it already
     # Sums of squares along the components of the rows they are the principal ones of, where well told apart.
     spreads: FloatVector | None = None
-
-    def then(self, coefficients: FloatMatrix) -> "LinearMap":
-        """Follow this map by another of shape (m', m), folded into one."""
-        return LinearMap(coefficients @ self.components, self.mean, self.row_scaling, self.column_units)
 
     def in_units(self, units: FloatVector) -> "LinearMap":
         """Take rows as they are, where this map takes rows whose columns were divided by units."""
@@ -283,13 +312,13 @@ def _principal_pairs(
     """Leading eigenpairs of the scatter matrix, by whichever of its two forms is smaller."""
     n, d = X.shape
     by_count = isinstance(keep, Integral)
+    most = max(FEW_COMPONENTS, n // 2) if not by_count and keep < 1.0 else max(n, d)
+    variance = None
     if min(n, d) > (SPARSE_SPECTRUM_LIMIT if issparse(X) else FULL_SPECTRUM_LIMIT):
-        wanted = int(keep) if by_count else SKETCH_COMPONENTS
-        pairs, total_variance = _leading_pairs(
-            X, scale, mean, weights, min(wanted, n - 1, d), EXACT if by_count else SKETCHED, engine
-        )
-        return pairs if by_count else _kept_of_sketch(pairs, total_variance, keep, (n, d))
-    if n < d:
+        most = min(int(keep) if by_count else SKETCH_COMPONENTS, n - 1, d)
+        tolerance = EXACT if by_count else SKETCHED
+        pairs, variance = _leading_pairs(X, scale, mean, weights, most, tolerance, engine)
+    elif n < d:
         # Fewer rows than features: what has one number a row is the smaller side, and may come to the host.
         root = np.sqrt(spread(engine.to_host(weights), n))[:, None]
         K = engine.scatter(X, scale, mean, weights, between_rows=True)
@@ -299,42 +328,26 @@ def _principal_pairs(
         pairs = Eigenpairs(rows.values, basis)
     else:
         pairs = range_eigenpairs(engine.scatter(X, scale, mean, weights), n, engine.eigh)
-    kept = kept_pairs(pairs, keep)
-    most = max(FEW_COMPONENTS, n // 2)
-    if by_count or keep >= 1.0 or len(kept.values) <= most:
-        return kept
-    _warn_of_truncation(keep, (n, d), pairs.values[:most].sum() / pairs.values.sum(), most)
-    return Eigenpairs(kept.values[:most], kept.vectors[:, :most])
+    kept, share = kept_pairs(pairs, keep, variance, most)
+    if not by_count and len(kept.values) == most and share < keep * ALL_BUT_ROUNDING:
+        warn_caller(
+            f"keep={keep!r} asks for that share of the variance of {n} distinct rows x {d} features; the {most} "
+            f"leading components were kept, which hold {share:.0%}. Say how many you want, as "
+            f"Preparation(keep={most}), or reduce the features beforehand.",
+            TruncatedSpectrumWarning,
+        )
+    return kept
 
 
-def _kept_of_sketch(pairs: Eigenpairs, total_variance: float, keep: float, shape: tuple[int, int]) -> Eigenpairs:
-    """Return as many of the leading pairs as hold a share of the variance, or all."""
-    share = np.cumsum(pairs.values) / max(total_variance, np.finfo(np.float64).tiny)
-    enough = np.flatnonzero(share >= keep)
-    if len(enough):
-        return Eigenpairs(pairs.values[: enough[0] + 1], pairs.vectors[:, : enough[0] + 1])
-    _warn_of_truncation(keep, shape, float(share[-1]), len(pairs.values))
-    return pairs
-
-
-def _warn_of_truncation(keep: float, shape: tuple[int, int], share: float, n_kept: int) -> None:
-    warn_caller(
-        f"keep={keep!r} asks for that share of the variance of {shape[0]} distinct rows x {shape[1]} features; the "
-        f"{n_kept} leading components were kept, which hold {share:.0%}. Say how many you want, as "
-        f"Preparation(keep={n_kept}), or reduce the features beforehand.",
-        TruncatedSpectrumWarning,
-    )
-
-
-def kept_pairs(pairs: Eigenpairs, keep: float) -> Eigenpairs:
-    """Return the leading pairs: a number of them, or those that hold a share of the variance."""
-    if isinstance(keep, Integral):
-        kept = int(keep)
-    else:
-        share = np.cumsum(pairs.values) / pairs.values.sum()
-        # The last share may round to just below 1; keeping everything must not depend on that.
-        kept = int(np.searchsorted(share, keep * (1 - 1e-12))) + 1
-    return Eigenpairs(pairs.values[:kept], pairs.vectors[:, :kept])
+def kept_pairs(
+    pairs: Eigenpairs, keep: float, variance: float | None = None, most: int | None = None
+) -> tuple[Eigenpairs, float]:
+    """Return the leading pairs, a number of them or those that hold a share of the variance, and what they hold."""
+    total_variance = max(float(pairs.values.sum()) if variance is None else variance, np.finfo(np.float64).tiny)
+    shares = np.cumsum(pairs.values) / total_variance
+    wanted = int(keep) if isinstance(keep, Integral) else int(np.searchsorted(shares, keep * ALL_BUT_ROUNDING)) + 1
+    kept = slice(wanted if most is None else min(wanted, most))
+    return Eigenpairs(pairs.values[kept], pairs.vectors[:, kept]), float(shares[kept].max(initial=0.0))
 
 
 def _leading_pairs(
@@ -420,3 +433,71 @@ def warn_of_unlike_units(X: Tall, settings: Preparation, names: Sequence[str] | 
             "AdaAMClustering, which chooses it by itself.",
             UnlikeUnitsWarning,
         )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Prepared rows where the engine works, and how many coincident rows each stands for."""
+
+    X: Tall
+    engine_weights: Column
+    engine: Engine
+    # Sums of squares of the columns, where they are principal components of these very rows.
+    spreads: FloatVector | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of distinct rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def weights(self) -> FloatVector:
+        """Weights as a vector on the host, for learners that work there."""
+        return spread(self.engine.to_host(self.engine_weights), self.n_rows)
+
+    @cached_property
+    def size(self) -> float:
+        """Number of rows, copies counted; a sum on a device is waited for once."""
+        return float(total(self.engine_weights, self.n_rows))
+
+    def gram(self) -> FloatMatrix:
+        """X'X with copies counted, made once."""
+        return self._gram
+
+    @cached_property
+    def _gram(self) -> FloatMatrix:
+        # Rows in float32 are less their components than those in float64.
+        if self.spreads is not None and self.X.dtype == np.float64:
+            return np.diag(self.spreads)
+        return self.engine.cross(self.X, self.X, self.engine_weights)
+
+    def moments(self) -> FloatMatrix:
+        """X'X over the number of rows, copies counted."""
+        return self.gram() / self.size
+
+
+def row_weights(sample_weight: Any, n_rows: int, engine: Engine) -> Column:
+    """How many equal rows each row counts as, where the engine works, as `row_counts` reads weights; None means 1."""
+    if sample_weight is None:
+        return 1.0
+    own = engine.own(sample_weight)
+    if own is None:
+        return engine.asarray(check_weights(sample_weight, n_rows))
+    return row_counts(engine.asarray(own), n_rows)
+
+
+def prepared_sample(
+    X: Tall, sample_weight: Any, preparation: Preparation, engine: Engine, *, rows_are_nodes: bool
+) -> tuple[LinearMap, Sample]:
+    """Learn the preparation and apply it to the distinct rows.
+
+    Where the caller brings a graph or an affinity, its rows are nodes: none are merged or dropped.
+    """
+    weights = row_weights(sample_weight, X.shape[0], engine)
+    rows = engine.asarray(X)
+    if not rows_are_nodes:
+        rows, weights = engine.distinct(rows, weights)
+    elif not isinstance(weights, float) and (weights == 0).any():
+        raise ValueError("sample_weight holds zeros, which would leave nodes of the given graph without a row.")
+    prepared = fit_preparation(rows, weights, preparation, engine)
+    return prepared, Sample(prepared.apply(rows, engine), weights, engine, prepared.spreads)

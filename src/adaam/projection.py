@@ -1,25 +1,16 @@
 """From an affinity, or from a partition, to a linear map."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
 
-from adaam._typing import ColumnScaling, FloatMatrix, FloatVector, IntVector, Tall
+from adaam._typing import ColumnScaling, FloatMatrix, IntVector, Tall
 from adaam.affinity import Affinity, laplacian_gram
 from adaam.engines import Engine
-from adaam.engines.columns import total
-from adaam.linalg import degree_eigenpairs, unit_columns
-from adaam.sample import Sample
-
-
-@dataclass(frozen=True, slots=True)
-class Projection:
-    """A linear map of prepared rows: components (m, d) and the eigenvalues (m,) they belong to, ascending."""
-
-    components: FloatMatrix
-    eigenvalues: FloatVector
+from adaam.engines.blocks import total
+from adaam.linalg import Projection, degree_projection
+from adaam.prepare import Sample
 
 
 def lpp(
@@ -34,12 +25,13 @@ def lpp(
     """Directions in which strongly linked rows stay together.
 
     Solves X'(D - A)X a = λ X'DX a for the smallest λ. Where degrees below or near zero leave X'DX without a positive
-    length for some directions, these are given one, as `adaam.linalg.degree_whitening` says.
+    length for some directions, these are given one, as `adaam.linalg.degree_whitening` says. Rows are taken as they
+    are: LPP is not invariant to a shift, so centring is the caller's choice.
 
     Parameters
     ----------
     X : tall array of shape (n, d)
-        Rows as they are: LPP is not invariant to a shift, so centring is the caller's choice.
+        Rows, where the engine works.
     affinity : Affinity
         The affinity A with degrees D.
     n_components : int
@@ -50,11 +42,6 @@ def lpp(
         Length of each component: Euclidean length 1, or length 1 under X'DX.
     moments : callable, default=None
         Gives X'X over the number of rows, copies counted; asked for only where X'DX is not far from singular.
-
-    Returns
-    -------
-    Projection
-        Eigenvalues ascending.
     """
     laplacian = laplacian_gram(affinity, X, engine)
     n, degrees = X.shape[0], affinity.degrees()
@@ -62,9 +49,7 @@ def lpp(
     def even() -> FloatMatrix:
         return total(degrees, n) * (engine.cross(X, X) / n if moments is None else moments())
 
-    pairs = degree_eigenpairs(laplacian, engine.cross(X, X, degrees), n_components, n, even, engine.eigh)
-    vectors = unit_columns(pairs.vectors) if scaling == "unit" else pairs.vectors
-    return Projection(np.ascontiguousarray(vectors.T), pairs.values)
+    return degree_projection(laplacian, engine.cross(X, X, degrees), n_components, n, even, engine.eigh, scaling)
 
 
 def discriminant(sample: Sample, labels: IntVector, n_clusters: int) -> Projection:
@@ -72,21 +57,8 @@ def discriminant(sample: Sample, labels: IntVector, n_clusters: int) -> Projecti
 
     Linear discriminant analysis: B a = λ W a for the largest λ, where B is the covariance of the cluster means and W
     that within clusters, shrunk towards a multiple of the identity by the oracle approximating rule (Chen et al.
-    2010). Components have length 1 under W, so that distances count in standard deviations within clusters.
-
-    Parameters
-    ----------
-    sample : Sample
-        Prepared rows.
-    labels : array of shape (n,)
-        Cluster of each row, 0..n_clusters-1, on the host.
-    n_clusters : int
-        Number of clusters.
-
-    Returns
-    -------
-    Projection
-        At most n_clusters - 1 components, eigenvalues descending.
+    2010). Components, at most one fewer than clusters, have length 1 under W, so that distances count in standard
+    deviations within clusters. Labels, 0..n_clusters-1, are on the host.
     """
     found = sample.engine.cluster_sums(sample.X, labels, sample.engine_weights, n_clusters)
     size, d = sample.size, sample.X.shape[1]

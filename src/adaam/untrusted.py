@@ -33,14 +33,8 @@ class UnreadableFileError(ValueError):
 def reading(path: Any, kind: str, error_class: type[UnreadableFileError] = UnreadableFileError) -> Iterator[None]:
     """Turn whatever a reader raises on a bad file into one class of errors that name file and cause.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    kind : str
-        What it should be, as ".npz".
-    error_class : type, default=UnreadableFileError
-        The class to raise. Errors of this class, of files that are not there and of a missing package pass.
+    `kind` is what the file should be, as ".npz". Errors of the class itself, of files that are not there and of a
+    missing package pass.
     """
     try:
         yield
@@ -57,12 +51,7 @@ def reading(path: Any, kind: str, error_class: type[UnreadableFileError] = Unrea
 class Archive:
     """A zip archive of arrays, such as .npz: members are stored or deflated, and read whole with their checksums.
 
-    Parameters
-    ----------
-    stream : binary stream
-        The archive, which can be sought in.
-    max_bytes : int, default=4 GiB
-        Refuse archives that would unpack to more.
+    Archives that would unpack to more than `max_bytes` are refused.
     """
 
     def __init__(self, stream: BinaryIO, max_bytes: int = MAX_BYTES) -> None:
@@ -108,25 +97,10 @@ def open_archive(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> It
         yield Archive(stream, max_bytes)
 
 
-def read_array(path: str | os.PathLike[str], kinds: str = NUMBERS, max_bytes: int = MAX_BYTES) -> Any:
-    """Read a whole .npy file; to be used within `reading`, which names the file."""
-    size = Path(path).stat().st_size
-    if size > max_bytes:
-        raise UnreadableFileError(f"it has {size} bytes, more than max_bytes={max_bytes}")
-    return array_of(bytearray(Path(path).read_bytes()), Path(path).name, kinds)
-
-
 def array_of(content: bytearray, name: str, kinds: str = NUMBERS) -> Any:
-    """Return the array of a whole .npy file; shape and type must account for every byte.
+    """Return the array of a whole .npy file, as a view of it; shape and type must account for every byte.
 
-    Parameters
-    ----------
-    content : bytearray
-        The file; the array is a view of it.
-    name : str
-        What messages call it.
-    kinds : str, default="fiub"
-        Kinds of types that are allowed, as `dtype.kind` has them.
+    `kinds` are the kinds of types that are allowed, as `dtype.kind` has them.
     """
     stream = io.BytesIO(memoryview(content)[: MAX_ARRAY_HEADER_BYTES + 12])
     shape, by_columns, dtype = array_header(stream)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 import time
 from pathlib import Path
 
@@ -22,7 +23,9 @@ pytestmark = needs_browser
 N_MANY = 100_000
 LIGHT, DARK = "rgb(250, 249, 247)", "rgb(18, 20, 25)"
 CUSTOMERS = Path(__file__).parents[2] / "examples" / "tables" / "customers.csv"
-KINDS = ("digits", "customers", "texts", "many")  # images, a table of columns of every kind, sentences, 100,000 rows
+# Images, a table of columns of every kind, texts, sentence embeddings without their texts, 100,000 rows.
+KINDS = ("digits", "customers", "texts", "embeddings", "many")
+EMBEDDINGS = Path(os.environ.get("ADAAM_DATA", "")) / "embeddings" / "stackoverflow_use.npz"
 
 
 def digits_report():
@@ -45,6 +48,19 @@ def texts_report():
     return AdaAMClustering(13).fit(X).report(X, texts=texts, title="requests").data
 
 
+def embeddings_report():
+    """Real sentence embeddings where they are at hand, and made-up ones elsewhere."""
+    if EMBEDDINGS.is_file():
+        with np.load(EMBEDDINGS) as archive:
+            X, known = archive["X"][:1200].astype(np.float64), archive["y"][:1200]
+    else:
+        texts, known = requests(780)
+        X = sentence_vectors(texts, 64)
+    n_clusters = len(set(known.tolist()))
+    columns = {"known class": [str(each) for each in known]}
+    return AdaAMClustering(n_clusters).fit(X).report(X, columns=columns, title="embeddings").data
+
+
 def rows_of(report, label):
     return tuple(int(row) for row in report.shown[report.labels[report.shown] == label])
 
@@ -54,6 +70,7 @@ def reports():
         "digits": digits_report(),
         "customers": customers_report(),
         "texts": texts_report(),
+        "embeddings": embeddings_report(),
         "table": synthetic_report(300, 4),
         "many": synthetic_report(N_MANY, 14, n_shown=6000, ids=None),
         "evil": synthetic_report(100, 3, evil=True),
@@ -250,6 +267,73 @@ def test_names_on_the_map_cover_neither_one_another_nor_leave_it(opened, name):
     assert n_bad == 0
 
 
+RUNS_OUT = """
+    const runsOut = [];
+    for (const card of document.querySelectorAll(".card.cluster")) {
+      const [box, style] = [card.getBoundingClientRect(), getComputedStyle(card)];
+      const edge = box.right - parseFloat(style.paddingRight) + 1;
+      for (const each of card.querySelectorAll("*:not(.sr)"))
+        if (each.getBoundingClientRect().right > edge) runsOut.push(each.outerHTML.slice(0, 80));
+    }
+    for (const around of document.querySelectorAll(".sizes a, .node")) {
+      const { left, right } = around.getBoundingClientRect();
+      for (const each of around.children) {
+        const range = document.createRange();
+        range.selectNodeContents(each);
+        const box = range.getBoundingClientRect();
+        const isSeen = box.width && getComputedStyle(each).visibility === "visible";
+        if (isSeen && (box.left < left - 1 || box.right > right + 1)) runsOut.push(around.outerHTML.slice(0, 80));
+      }
+    }
+    return runsOut;
+"""
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+@pytest.mark.parametrize("name", KINDS)
+def test_no_words_run_out_of_their_cards_or_boxes(opened, name, width):
+    assert opened(name, width=width).execute_script(RUNS_OUT) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_numbers_can_be_read_on_every_colour(opened, scheme):
+    """Contrast by WCAG 2.1, which asks for 4.5 in small text."""
+    script = """
+        const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        const light = (text) => {
+          const [r, g, b] = text.match(/[\\d.]+/g).map((v) => linear(v / 255));
+          return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        return [...document.querySelectorAll(".sizes a")].map((each) => { const style = getComputedStyle(each);
+          const [a, b] = [light(style.color), light(style.backgroundColor)].sort((x, y) => y - x);
+          return (a + 0.05) / (b + 0.05); });
+    """
+    contrasts = opened("embeddings", scheme=scheme).execute_script(script)
+    assert len(contrasts) >= 13
+    assert min(contrasts) >= 4.5
+
+
+def test_the_number_on_the_map_is_not_hidden_by_the_row_that_is_kept(opened):
+    script = """
+        const ring = document.getElementById("ring");
+        const { clientWidth } = ring;
+        const tag = [...document.querySelectorAll("#map-plot .annotation")].map((each) => each.getBoundingClientRect());
+        return [clientWidth, Math.max(...tag.map((each) => each.height))];
+    """
+    inside, tag = opened("digits").execute_script(script)
+    assert inside >= tag
+
+
+def test_features_without_names_are_not_told(opened, pages):
+    """That x229 is low says nothing; embeddings are told by their rows, and the page says what would tell more."""
+    report = pages["embeddings"]
+    assert all(card.effects == () and card.summary == "" for card in report.cards)
+    assert [column.name for column in report.columns] == ["known class"]
+    page = opened("embeddings")
+    assert "texts=" in page.find_element("id", "clusters").text
+    assert "texts=" not in opened("customers").find_element("id", "clusters").text
+
+
 def test_a_table_is_told_in_its_own_units(opened, pages):
     report = pages["customers"]
     page = opened("customers")
@@ -372,6 +456,21 @@ def test_colours_follow_cluster_layer_strength_and_columns(opened, pages):
     assert colors("kind") == [cluster_color(row % 3) for row in report.shown]
     texts = [each["text"] for each in plot_state(page, "plot.layout.annotations")]
     assert texts == ["<b>kind 0</b>", "<b>kind 1</b>", "<b>kind 2</b>"]
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_the_scale_of_colours_covers_no_row(opened, width):
+    from selenium.webdriver.support.ui import Select
+
+    page = opened("customers", width=width)
+    Select(page.find_element("id", "coloring")).select_by_visible_text("revenue")
+    until(page, "return document.querySelector('#map-plot .colorbar') !== null")
+    script = """
+        const box = (selector) => document.querySelector(selector).getBoundingClientRect();
+        const [rows, scale, stage] = ["#map-plot .nsewdrag", "#map-plot .colorbar", "#stage"].map(box);
+        return [scale.left >= rows.right - 1, scale.right <= stage.right + 1];
+    """
+    assert page.execute_script(script) == [True, True]
 
 
 def test_a_highlight_dims_all_other_rows(opened, pages):
@@ -571,6 +670,19 @@ def test_print_leaves_what_cannot_be_used_on_paper_out(opened):
     script = "return arguments[0].map((each) => document.querySelector(each).offsetParent !== null)"
     assert page.execute_script(script, ["#map-controls", ".actions", ".pager"]) == [False] * 3
     assert page.execute_script(script, ["#map-plot", "#cluster-0 .bars", "#rows-table"]) == [True] * 3
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_tables_and_layers_fit_the_paper(opened, name):
+    page = opened(name)
+    resize(page, 700)
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    script = """
+        return [...document.querySelectorAll("table, .tree")].filter((each) =>
+          each.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map((each) => each.className);
+    """
+    assert page.execute_script(script) == []
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 

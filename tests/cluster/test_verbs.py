@@ -5,70 +5,81 @@ import time
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.datasets import make_blobs
 
+from adaam import AdaAM, RowBlocks
 from adaam.engines import CPUEngine, DaskEngine
+from adaam.engines.cluster.rows import ClusterRows
 from adaam.engines.neighbors.graph import HostHalf
 from contracts import test_engines as contract
 
 pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 
 
-@pytest.mark.parametrize("block_rows", [7, 40, 150])
-def test_cut_is_that_of_one_machine(monkeypatch, block_rows):
-    from adaam.engines.cluster import pairs
+@pytest.fixture
+def gathered(monkeypatch):
+    """Shapes of rows that were brought to this process, in order."""
+    shapes = []
+    original = ClusterRows.__array__
 
-    monkeypatch.setattr(pairs, "FEW_PAIRS", 1)
-    engine = DaskEngine(block_rows=block_rows)
-    P = contract.factor(150, 5)
-    for weights in (contract.multiset(150), 1.0):
-        counts = np.broadcast_to(weights, 150)
-        for share in (1e-4, 0.03, 0.4, 0.99):
-            t = max(1.0, np.floor(share * counts.sum() ** 2))
-            found = contract.cut_of(engine, engine.asarray(P), t, weights, weights**2)
-            expected = contract.cut_of(CPUEngine(), P, t, weights, weights**2)
-            assert found == pytest.approx(expected, rel=1e-12)
+    def brought(self, dtype=None, copy=None):
+        shapes.append(self.shape)
+        return original(self, dtype)
+
+    monkeypatch.setattr(ClusterRows, "__array__", brought)
+    return shapes
 
 
-@pytest.mark.parametrize("task_bytes", [1, 60_000, 1 << 28])
-def test_a_graph_meets_all_rows_whether_or_not_a_task_can_hold_them(task_bytes):
-    rng = np.random.default_rng(0)
-    X, H = contract.cloud(150), csr_array(rng.random((150, 150)) * (rng.random((150, 150)) < 0.1))
-    engine = DaskEngine(block_rows=31, task_bytes=task_bytes)
-    np.testing.assert_allclose(engine.asarray(HostHalf(H)).gram(engine.asarray(X)), X.T @ H @ X, atol=1e-10)
+def test_pairs_of_rows_are_worked_on_here_by_the_cpu_engine(gathered):
+    X, P, weights = contract.cloud(150, 6), contract.factor(150, 4), contract.multiset(150)
+    engine, on_host = DaskEngine(block_rows=40), CPUEngine()
+    rows, factor = engine.asarray(X), engine.asarray(P)
+    graph, expected = engine.neighbor_graph(rows, 5, weights), on_host.neighbor_graph(X, 5, weights)
+    np.testing.assert_array_equal(graph.distances, expected.distances)
+    half = HostHalf(csr_array(np.triu(np.ones((150, 150)), 140)))
+    found = engine.cut_laplacian(factor, 900.0, rows, weights, weights**2, half)
+    for part, wanted in zip(found, on_host.cut_laplacian(P, 900.0, X, weights, weights**2, half), strict=True):
+        np.testing.assert_array_equal(part, wanted)
+    np.testing.assert_array_equal(engine.asarray(half).gram(rows), half.gram(X))
+    assert gathered == [(150, 6), (150, 4)], "rows come once"
 
 
-@pytest.mark.parametrize("n_blocks", range(1, 13))
-@pytest.mark.parametrize("group", [1, 2, 5])
-@pytest.mark.parametrize("growing", [False, True])
-def test_each_pair_of_blocks_is_met_once(n_blocks, group, growing):
-    from adaam.engines.cluster.pairs import pair_tasks
+def test_rows_that_do_not_fit_are_refused_with_a_way_out(monkeypatch):
+    from distributed import system
 
-    met = []
-    for tasks in pair_tasks(n_blocks, group, growing=growing):
-        for task in tasks:
-            met += [frozenset((task.own, other)) for other in task.others] + [frozenset((task.own,))] * task.with_own
-            assert len(task.others) <= group
-    assert sorted(map(sorted, met)) == sorted([i, j][i == j :] for i in range(n_blocks) for j in range(i, n_blocks))
+    monkeypatch.setattr(system, "MEMORY_LIMIT", 2 * 150 * 6 * 8 - 1)
+    rows = DaskEngine(block_rows=40).asarray(contract.cloud(150, 6))
+    with pytest.raises(MemoryError, match=r"150 rows x 6 columns \(.* GB\).*it has .* GB.*RowBlocks.*a sample"):
+        DaskEngine().neighbor_graph(rows, 5, 1.0)
+    monkeypatch.setattr(system, "MEMORY_LIMIT", 2 * 150 * 6 * 8)
+    assert DaskEngine().neighbor_graph(rows, 5, 1.0).n_rows == 150
+
+
+def test_row_blocks_bring_no_rows_here(gathered, chunked):
+    X, _ = make_blobs(600, 6, centers=4, random_state=0)
+    model = AdaAM(4, engine=DaskEngine(block_rows=100), pairs=RowBlocks(n_rows=150)).fit(chunked(X))
+    model.transform(chunked(X)).compute()
+    assert gathered == []
 
 
 @pytest.mark.parametrize("in_flight", [1, 3, 20])
 def test_tasks_of_a_pass_come_in_order_and_few_at_a_time(client, in_flight):
-    from adaam.engines.cluster.workers import AT_ONCE, connected
+    from adaam.engines.cluster.workers import connected
 
     workers = connected(client, in_flight, 60.0, False)
-    submitted, most = [], min(in_flight, AT_ONCE * workers.n_threads)
-
-    def submit(i):
-        # The first takes longest: others are submitted meanwhile, as many as may wait for it.
-        submitted.append(workers.call("turn", slow, i, 0.5 if i == 0 else 0.0))
-        assert sum(not future.done() for future in submitted) <= most
-        return submitted[-1]
-
     taken = []
-    for future in workers.in_turn("turns", map(submit, range(25)), 25):
-        taken.append(workers.fetch([future])[0])
-        assert len(submitted) - len(taken) < max(in_flight, 1)
-    assert taken == list(range(25))
+
+    class Calls(list):
+        def __iter__(self):
+            # The first takes longest: others are submitted meanwhile, as many as may wait for it.
+            for submitted, call in enumerate(super().__iter__()):
+                assert submitted - len(taken) < in_flight
+                yield call
+
+    for number in workers.in_turn("turns", Calls((slow, i, 0.5 if i == 0 else 0.0) for i in range(25))):
+        assert number == len(taken)
+        taken.append(number)
+    assert len(taken) == 25
 
 
 def slow(number, seconds):
@@ -96,18 +107,23 @@ def test_blocks_get_their_part_of_columns_and_rows_and_all_of_the_rest():
         rows[[3, 0]]
 
 
-@pytest.mark.parametrize("n_parts", [1, 7, 8, 30])
+class Joined(tuple):
+    """What a sum joins, in order; zero is where a sum begins."""
+
+    def __add__(self, other):
+        return Joined([*self, *other])
+
+    def __radd__(self, other):
+        return self
+
+
+@pytest.mark.parametrize("n_parts", [1, 7, 8, 30, 70])
 def test_results_are_added_up_in_their_order(client, n_parts):
     from adaam.engines.cluster.workers import connected
 
     workers = connected(client, None, 60.0, False)
-    parts = [workers.share("part", [i]) for i in range(n_parts)]
-    assert workers.summed("lists", parts, joined_lists) == list(range(n_parts))
-    assert workers.summed("numbers", [workers.share("part", i) for i in range(n_parts)]) == sum(range(n_parts))
-
-
-def joined_lists(parts):
-    return [item for part in parts for item in part]
+    parts = [workers.call("part", Joined, (i,)) for i in range(n_parts)]
+    assert workers.summed("parts", parts) == tuple(range(n_parts))
 
 
 def test_lengths_of_rows_are_measured_once(monkeypatch):

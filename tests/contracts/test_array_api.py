@@ -115,7 +115,13 @@ def test_a_clusterer_without_predict_takes_foreign_arrays(xp):
     np.testing.assert_array_equal(labels, CAN(3).fit_predict(X))
 
 
-@inside
+@pytest.mark.parametrize("model", [AdaAM(3), AdaAMClustering(3)])
+def test_a_tensor_on_a_device_is_refused_with_the_way_out(model):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    with pytest.raises(TypeError, match=r'tensor on meta.*engine="gpu".*X\.cpu\(\)'):
+        model.fit(torch.empty(90, 6, device="meta"))
+
+
 def test_without_dispatch_tensors_become_numpy():
     torch = pytest.importorskip("torch")
     Z = AdaAM(3).fit_transform(torch.asarray(X))

@@ -1,5 +1,6 @@
 """Every verb of every engine against dense float64 oracles, and whole fits against the CPU engine."""
 
+import inspect
 import itertools
 import os
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import subspace_angles
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits, make_blobs
@@ -34,10 +35,10 @@ from adaam import (
     save,
 )
 from adaam.affinity import heat_affinity
-from adaam.engines import CPUEngine, DaskEngine, FittedHeat, GPUEngine, resolve_engine
+from adaam.engines import CPUEngine, DaskEngine, Engine, FittedHeat, GPUEngine, resolve_engine
 from adaam.engines.neighbors.graph import HostHalf
 from adaam.graph import given_graph
-from adaam.sample import Sample
+from adaam.prepare import Sample
 
 try:
     import torch
@@ -90,6 +91,14 @@ def multiset(n, seed=1):
     return np.random.default_rng(seed).integers(1, 5, n).astype(np.float64)
 
 
+@pytest.mark.parametrize("kind", [CPUEngine, GPUEngine, DaskEngine])
+def test_an_engine_has_the_verbs_of_the_protocol_and_no_other_public_method(kind):
+    def public(thing):
+        return {name for name, value in vars(thing).items() if not name.startswith("_") and inspect.isfunction(value)}
+
+    assert public(kind) == public(Engine)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("form", ["dense", "sparse", "resident"])
 def test_row_verbs_match_the_formulas(engine, dtype, form):
@@ -118,11 +127,17 @@ def test_row_lengths_neither_overflow_nor_vanish(engine):
     np.testing.assert_allclose(engine.to_host(engine.row_norms(X)), [5e200, 5e-200, 0.0], rtol=1e-15)
 
 
+def nearest_others(engine, X, k):
+    """Indices and distances of the k nearest others of rows without ties at the last place."""
+    graph = engine.neighbor_graph(engine.asarray(X), k, 1.0).host()
+    assert (np.diff(graph.starts) == k).all()
+    return graph.indices.reshape(-1, k), graph.distances.reshape(-1, k)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (5, 4), (157, 7), (400, 20)])
 def test_neighbors_are_the_nearest_others(engine, dtype, n, k):
-    X = engine.asarray(cloud(n, dtype=dtype))
-    indices, distances = engine.neighbors(X, k)
+    indices, distances = nearest_others(engine, cloud(n, dtype=dtype), k)
     _, expected = oracles.neighbors(cloud(n, dtype=dtype).astype(np.float64), k)
     close(distances, expected, dtype)
     measured = np.linalg.norm(cloud(n, dtype=dtype)[indices] - cloud(n, dtype=dtype)[:, None], axis=2)
@@ -131,16 +146,47 @@ def test_neighbors_are_the_nearest_others(engine, dtype, n, k):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_neighbors_of_chosen_rows_are_theirs_among_all(engine, dtype):
+def test_more_copies_than_neighbors_share_their_places(engine, dtype):
     X = cloud(120, dtype=dtype).copy()
-    X[30:50] = X[7]  # more copies than neighbours are asked for: a row is not its own neighbour even so
-    rows = np.array([3, 7, 31, 110])
-    indices, distances = engine.neighbors(engine.asarray(X), 6, rows)
-    close(distances, engine.neighbors(engine.asarray(X), 6)[1][rows], dtype)
-    measured = np.linalg.norm(X[indices].astype(np.float64) - X[rows, None], axis=2)
-    np.testing.assert_allclose(measured, distances, rtol=1e-6)
-    assert (indices != rows[:, None]).all()
-    assert all(len(set(row)) == 6 for row in indices.tolist())
+    X[30:50] = X[7]  # so many that rows are searched again: a row is not its own neighbour even so
+    graph = engine.neighbor_graph(engine.asarray(X), 6, 1.0).host()
+    assert (graph.indices != graph.rows()).all()
+    np.testing.assert_allclose(np.bincount(graph.rows(), graph.shares), 6.0)
+    copies = [7, *range(30, 50)]
+    for row in copies:
+        part = slice(graph.starts[row], graph.starts[row + 1])
+        assert sorted(graph.indices[part]) == [other for other in copies if other != row]
+        assert (graph.distances[part] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sums_of_clusters_around_a_center_are_those_of_all_rows(engine, dtype):
+    X, weights = cloud(4000, dtype=dtype), multiset(4000)  # more than a tile of the GPU engine holds in one piece
+    labels, center = np.arange(4000) % 3, np.arange(9.0)
+    found = engine.cluster_sums(engine.asarray(X), labels, engine.asarray(weights), 4, center)
+    shifted = X.astype(np.float64) - center
+    close(found.sums, np.array([weights[labels == c] @ shifted[labels == c] for c in range(4)]), dtype)
+    close(found.weights, np.bincount(labels, weights, 4), dtype)
+    close(found.squares, weights @ shifted**2, dtype)
+    assert found.largest == pytest.approx(np.abs(shifted).max())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("form", ["host", "resident"])
+@pytest.mark.parametrize("k", [1, 5, 30])
+def test_nearest_known_points_are_those_of_all_distances(engine, dtype, form, k):
+    X, known = cloud(dtype=dtype), cloud(20, seed=1, dtype=dtype)
+    indices, distances = engine.nearest_known(X if form == "host" else engine.asarray(X), known, k)
+    expected = cdist(X.astype(np.float64), known.astype(np.float64))
+    np.testing.assert_array_equal(indices, np.argsort(expected, axis=1)[:, :k])
+    close(distances, np.sort(expected, axis=1)[:, :k], dtype)
+
+
+def test_of_equally_near_points_the_first_is_the_nearest(engine):
+    X = np.arange(12.0)[:, None] // 2
+    known = np.array([[1.0], [3.0], [5.0], [3.0], [1.0]])
+    indices, _ = engine.nearest_known(engine.asarray(X), known, 1)
+    assert indices[:, 0].tolist() == [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize("n", [0, 1, 6, 200])
@@ -156,10 +202,11 @@ def test_eigenpairs_are_lapacks(engine, n):
 def test_coincident_rows_are_neighbors_at_distance_zero(engine, dtype):
     X = cloud(60, dtype=dtype).copy()
     X[40:] = X[:20]
-    _, distances = engine.neighbors(engine.asarray(X), 2)
-    assert (distances[:20, 0] == 0).all()
-    assert (distances[40:, 0] == 0).all()
-    assert (distances[20:40, 0] > 0).all()
+    graph = engine.neighbor_graph(engine.asarray(X), 2, 1.0).host()
+    nearest = graph.distances[graph.starts[:-1]]
+    assert (nearest[:20] == 0).all()
+    assert (nearest[40:] == 0).all()
+    assert (nearest[20:40] > 0).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -289,7 +336,8 @@ def test_distinct_rows_come_with_their_total_weight(engine, form, weighted):
     order = order[totals[order] > 0]
     rows = {"dense": X, "sparse": csr_array(X), "resident": engine.asarray(X)}[form]
     found, counted = engine.distinct(rows, engine.asarray(weights) if weighted else 1.0)
-    found = found.toarray() if form == "sparse" else engine.to_host(found)
+    found = engine.to_host(found)
+    found = found.toarray() if issparse(found) else found
     np.testing.assert_array_equal(found, X[first[order]])
     np.testing.assert_array_equal(engine.to_host(counted), totals[order])
 
@@ -463,6 +511,23 @@ def test_kmeans_runs_match_between_engines(engine, dtype):
     assert found.inertia == pytest.approx(weights @ spread.min(axis=1), rel=1e-5)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("centered", [False, True])
+def test_sums_of_clusters_are_those_of_the_definition(engine, dtype, centered):
+    Z = cloud(dtype=dtype)
+    rng = np.random.default_rng(1)
+    labels, weights = rng.integers(4, size=len(Z)), rng.integers(1, 4, size=len(Z)).astype(float)
+    center = rng.standard_normal(Z.shape[1]) if centered else None
+    found = engine.cluster_sums(engine.asarray(Z), labels, engine.asarray(weights), 5, center)
+    moved = Z.astype(float) - (0.0 if center is None else center)
+    member = np.eye(5)[labels] * weights[:, None]
+    scale = np.abs(member.T @ moved).max()
+    np.testing.assert_allclose(found.sums, member.T @ moved, rtol=0, atol=RTOL[dtype] * scale)
+    np.testing.assert_allclose(found.weights, member.sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found.squares, weights @ moved**2, rtol=50 * RTOL[dtype])
+    assert found.largest == pytest.approx(np.abs(Z).max() if center is None else np.abs(moved).max(), rel=1e-6)
+
+
 def test_kmeans_does_not_depend_on_the_order_of_rows(engine):
     Z, _ = make_blobs(200, 3, centers=4, cluster_std=3.0, random_state=1)
     Z[50:60] = Z[0]
@@ -488,7 +553,7 @@ def test_verbs_leave_their_inputs_unchanged(engine, dtype):
         A.flags.writeable = False
     rows, thin = engine.asarray(X), engine.asarray(P)
     engine.scatter(rows, weights, np.zeros(9), weights)
-    engine.neighbors(rows, 3)
+    engine.neighbor_graph(rows, 3, weights)
     engine.cut_laplacian(thin, 50.0, rows, weights, weights**2)
     engine.kmeans(rows, 3, 2, 0, weights)
     for A, B in zip((engine.to_host(rows), engine.to_host(thin), weights), before, strict=True):
@@ -498,7 +563,7 @@ def test_verbs_leave_their_inputs_unchanged(engine, dtype):
 def data_sets():
     digits, _ = load_digits(return_X_y=True)
     blobs, _ = make_blobs(500, 12, centers=5, cluster_std=6.0, random_state=0)
-    return {"digits": (digits, 10), "blobs": (np.concatenate([blobs, blobs[:40]]), 5)}
+    return {"digits": (digits[:600], 10), "blobs": (np.concatenate([blobs, blobs[:40]]), 5)}
 
 
 @needs_torch
@@ -713,10 +778,11 @@ def test_running_out_of_memory_names_bytes_and_remedy(monkeypatch):
 
 
 @needs_torch
-def test_plan_says_where_rows_live():
-    engine = GPUEngine(device="cpu", memory_bytes=16 << 30)
-    assert engine.plan((1_000_000, 784)).rows_on_device
-    assert "streamed" in str(engine.plan((4_000_000, 784)))
+@pytest.mark.parametrize(("n", "resident"), [(1000, True), (4000, False)])
+def test_rows_that_do_not_fit_stay_on_the_host(n, resident):
+    engine = GPUEngine(device="cpu", tile_bytes=1 << 18, memory_bytes=16 << 20)
+    rows = engine.asarray(np.zeros((n, 784), np.float32))
+    assert isinstance(rows, np.ndarray) is not resident
 
 
 @needs_torch

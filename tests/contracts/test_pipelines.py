@@ -51,6 +51,7 @@ def test_grid_search_without_labels(scorer):
     assert scorer(search.best_estimator_, X) == scorer(clone(search.best_estimator_).fit(X), X)
 
 
+@pytest.mark.filterwarnings("ignore:Starts disagree:sklearn.exceptions.ConvergenceWarning")
 def test_halving_search_without_labels_in_a_pipeline():
     pipeline = make_pipeline(StandardScaler(), AdaAMClustering(5, learner=LPP(4), n_init=2))
     grid = {"adaamclustering__learner__n_components": [2, 4, 8]}

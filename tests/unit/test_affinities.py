@@ -18,7 +18,7 @@ from adaam.affinity import (
 )
 from adaam.engines import CPUEngine
 from adaam.graph import given_graph, neighbor_graph
-from adaam.sample import Sample
+from adaam.prepare import Sample
 
 ENGINE = CPUEngine()
 

@@ -7,7 +7,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from adaam import AdaAM, CPUEngine
-from adaam.engines.blocks import blas_threads, held_threads, ordered_map
+from adaam.engines.blocks import blas_threads, held_threads, on_one_thread, ordered_map
+from adaam.linalg import eigh
 
 
 def blas_now():
@@ -45,7 +46,7 @@ def test_threads_are_given_back_when_a_fit_fails_or_ends(rng, monkeypatch):
     with threadpool_limits(2, user_api="blas"):
         AdaAM(2).fit(X)
         assert blas_now() == 2
-        monkeypatch.setattr("adaam.learning._projection", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr("adaam.affinity.adaptive._projection", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             AdaAM(2).fit(X)
         assert blas_now() == 2
@@ -59,6 +60,33 @@ def test_the_bits_of_a_fit_do_not_depend_on_the_number_of_threads(rng):
         with threadpool_limits(n_threads, user_api="blas"):
             maps.append(AdaAM(3).fit(X).components_)
     np.testing.assert_array_equal(*maps)
+
+
+def held():
+    with held_threads():
+        yield None
+
+
+def mapped():
+    yield from ordered_map(lambda item: item, range(9))
+
+
+@pytest.mark.parametrize("work", [held, mapped])
+def test_a_task_that_outlasts_work_beside_it_leaves_blas_its_threads(work):
+    """Each of two threads put back what it had found: BLAS was left with one thread after a fit on Dask's threads."""
+    begun, end = threading.Event(), threading.Event()
+    task = threading.Thread(target=on_one_thread, args=(lambda: begun.set() or end.wait(30),))
+    with threadpool_limits(2, user_api="blas"):
+        running = work()
+        next(running)
+        task.start()
+        assert begun.wait(30)
+        assert eigh(np.eye(3))[0].sum() == 3.0
+        list(running)
+        assert blas_now() == 1, "the task goes on"
+        end.set()
+        task.join()
+        assert blas_now() == 2
 
 
 @pytest.mark.parametrize("n_items", range(7))

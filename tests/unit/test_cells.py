@@ -1,4 +1,4 @@
-"""Neighbours of many rows, searched in probed cells: what is found, what is missed, and what is done about it."""
+"""Neighbours of many rows, searched in nearby cells: what is found, what is missed, and what is done about it."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from adaam.engines import CPUEngine, resolve_engine
 
 pytest.importorskip("numba", reason="numba is not installed")
 
-from adaam.engines.neighbors import cells, search
+from adaam.engines.neighbors import search
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,6 @@ def small_cells(monkeypatch):
     monkeypatch.setattr(search, "CELL_ROWS", 20)
     monkeypatch.setattr(search, "TILE_ROWS", 48)
     monkeypatch.setattr(search, "LEAF_ROWS", 32)
-    monkeypatch.setattr(search, "GUESS_ROWS", 32)
 
 
 def cloud(n=600, d=12, seed=0):
@@ -40,15 +39,15 @@ def recall(X, indices):
     return np.mean([len(set(a) & set(b)) / k for a, b in zip(indices, true, strict=True)])
 
 
-def probing(monkeypatch, n_probes):
-    """Probe so many cells, whatever the sampled rows say."""
-    monkeypatch.setattr(search, "choose_n_probes", lambda *_: (n_probes, 0.0))
+def nearby(monkeypatch, n_cells):
+    """Call so many cells nearby, whatever the sampled rows say."""
+    monkeypatch.setattr(search.np, "quantile", lambda *_, **__: n_cells - 1)
+    monkeypatch.setattr(search, "MOST_SHORT", 1.0)
 
 
 def small(patch):
-    for name, value in {"APPROXIMATE_ROWS": 200, "CELL_ROWS": 20, "MOST_PROBED": 1.0}.items():
+    for name, value in {"APPROXIMATE_ROWS": 200, "CELL_ROWS": 20, "MOST_PASSED": 1.0}.items():
         patch.setattr(search, name, value)
-    patch.setattr(search, "GUESS_ROWS", 32)
 
 
 @settings(deadline=None, max_examples=25)
@@ -68,94 +67,89 @@ def test_enough_true_neighbours_are_found_and_none_is_made_up(seed, n, k):
 def test_where_cells_miss_too_much_all_pairs_are_searched(monkeypatch):
     # Without any structure nearest cells hold few of the neighbours.
     X = np.random.default_rng(0).standard_normal((400, 40))
-    probing(monkeypatch, 1)
+    nearby(monkeypatch, 4)
     assert recall(X, nearest(X, enough=0.0)[0]) < 0.9
     assert recall(X, nearest(X, enough=0.98)[0]) == 1.0
     assert recall(X, nearest(X, enough=1.0)[0]) == 1.0
 
 
-def test_where_too_many_cells_must_be_probed_all_pairs_are_searched_at_once(monkeypatch):
+def test_where_too_many_cells_are_needed_all_pairs_are_searched_at_once(monkeypatch):
     X = np.random.default_rng(0).standard_normal((400, 40))
 
-    def never(*_):
-        raise AssertionError
+    within = search.pairs_within_bounds
 
-    monkeypatch.setattr(search, "probed_pairs", never)
+    def all_pairs(leading, bounds, blocks, near, most):
+        assert near is None
+        return within(leading, bounds, blocks, near, most)
+
+    monkeypatch.setattr(search, "pairs_within_bounds", all_pairs)
     assert recall(X, nearest(X)[0]) == 1.0
 
 
-def test_all_cells_probed_is_the_exact_search(monkeypatch):
+def test_all_cells_nearby_is_the_exact_search(monkeypatch):
     X = cloud()
-    head = X[:, :32].astype(np.float32)
-    n_cells = len(cells.inverted_file(head, cells.kd_leaves(head, 20)).centers)
-    probing(monkeypatch, n_cells)
-    monkeypatch.setattr(search, "pairs_within_bounds", None)
+    monkeypatch.setattr(search, "MOST_PASSED", 1.0)
+    nearby(monkeypatch, len(X))
     indices, distances = nearest(X)
     monkeypatch.undo()
-    plain = nearest(X)
+    plain = nearest(X, enough=1.0)
     np.testing.assert_array_equal(indices, plain[0])
     np.testing.assert_array_equal(distances, plain[1])
 
 
-def test_as_many_cells_are_probed_as_the_neighbours_of_some_rows_need():
-    X = cloud(500, 6)
-    head = X.astype(np.float32)
-    found = cells.inverted_file(head, cells.kd_leaves(head, 20))
-    head, order = head[found.order], found.order
-    places = np.argsort(order)
-    some = np.arange(0, 500, 3)
-    true = places[oracles.neighbors(X, 5)[0][order[some]]]
-    labels = found.labels()
-    apart = np.linalg.norm(head[:, None] - found.centers, axis=2)
-    apart[np.arange(500), labels] = -1.0
-    rank = apart.argsort(axis=1).argsort(axis=1)
-    nearer = np.minimum(rank[some[:, None], labels[true]], rank[true, labels[some][:, None]])
-    needed = []
-    for share in (0.5, 0.9, 0.99, 1.0):
-        n_probes, looked_at = cells.choose_n_probes(head, found, some, true, share)
-        assert (nearer < n_probes).mean() >= share > (nearer < n_probes - 1).mean()
-        assert 0.0 < looked_at <= 1.0
-        needed.append(n_probes)
-    assert needed == sorted(needed)
+def test_ranks_of_cells_count_the_centres_between():
+    X = cloud(500, 6).astype(np.float32)
+    found = search.cells_of(X)
+    apart = np.linalg.norm(found.centers[:, None] - found.centers, axis=2)
+    fewer = (apart[:, None, :] < apart[:, :, None]).sum(axis=2)
+    np.testing.assert_array_equal(found.ranks(), np.minimum(fewer, fewer.T))
 
 
-def test_rows_that_choose_are_not_those_that_measure(monkeypatch):
-    looked = []
-    true = search._true
+def test_cells_hold_each_row_once_around_the_nearest_centre():
+    X = cloud(500, 6).astype(np.float32)
+    found = search.cells_of(X)
+    np.testing.assert_array_equal(np.sort(found.order), np.arange(500))
+    places = [np.arange(500)[part] for part in found.slices()]
+    np.testing.assert_array_equal(np.concatenate(places), np.arange(500))
+    apart = np.linalg.norm(X[found.order][:, None] - found.centers, axis=2)
+    for cell, rows in enumerate(places):
+        assert len(rows)
+        np.testing.assert_allclose(apart[rows, cell], apart[rows].min(axis=1), rtol=1e-4)
 
-    def seen(X, bounded, queries, order, k):
-        looked.append(set(queries))
-        return true(X, bounded, queries, order, k)
 
-    monkeypatch.setattr(search, "_true", seen)
-    monkeypatch.setattr(search, "MOST_PROBED", 1.0)
+def test_rows_that_measure_do_not_choose(monkeypatch):
+    seen = []
+    quantile = np.quantile
+    monkeypatch.setattr(search, "MOST_PASSED", 1.0)
+    monkeypatch.setattr(
+        search.np, "quantile", lambda needed, *a, **k: seen.append(needed.shape) or quantile(needed, *a, **k)
+    )
     nearest(cloud())
-    choosing, measuring = looked
-    assert len(choosing) > len(measuring) > 100
-    assert not choosing & measuring
+    assert seen == [(search.CHOOSING_ROWS, 5)]
 
 
-def test_a_pair_of_cells_that_probe_each_other_counts_once(monkeypatch):
+def test_a_pair_of_nearby_cells_counts_once(monkeypatch):
     X = cloud()
     pairs = []
-    among_asked = search.probed_pairs
+    within = search.pairs_within_bounds
 
     def kept(*arguments):
-        pairs.append(among_asked(*arguments))
+        pairs.append(within(*arguments))
         return pairs[-1]
 
-    monkeypatch.setattr(search, "probed_pairs", kept)
-    for n_probes in (1, 4, 9):
-        probing(monkeypatch, n_probes)
+    monkeypatch.setattr(search, "pairs_within_bounds", kept)
+    for n_cells in (1, 4, 9):
+        nearby(monkeypatch, n_cells)
         nearest(X, enough=0.0)
-        found = pairs.pop()
+        found = pairs[0]
+        pairs.clear()
         assert (found.row != found.column).all()
         assert len(set(zip(found.row, found.column, strict=True))) == len(found.row)
 
 
 def test_results_have_the_same_bits_on_one_thread_and_on_two(monkeypatch):
     X = cloud(900, 20)
-    probing(monkeypatch, 6)
+    nearby(monkeypatch, 6)
     found = []
     for n_threads in (1, 2):
         with threadpool_limits(n_threads):
@@ -173,25 +167,10 @@ def test_the_order_of_rows_does_not_matter():
     assert np.mean([set(a) == set(b) for a, b in zip(again, moved, strict=True)]) > 0.99
 
 
-def test_the_cells_probed_are_those_nearest_to_a_row():
-    X = cloud(300, 6).astype(np.float32)
-    found = cells.inverted_file(X, cells.kd_leaves(X, 20))
-    assert sorted(found.order) == list(range(300))
-    head, labels = X[found.order], found.labels()
-    probes = cells.probe_cells(head, found, 4)
-    np.testing.assert_array_equal(probes.cells[:, 0], labels)
-    apart = np.linalg.norm(head[:, None] - found.centers, axis=2)
-    reached = np.take_along_axis(apart, probes.cells, axis=1)
-    np.testing.assert_allclose(np.sort(reached, axis=1), np.sort(apart, axis=1)[:, :4], rtol=1e-4)
-    for cell in range(len(found.centers)):
-        rows = np.flatnonzero((probes.cells == cell).any(axis=1))
-        np.testing.assert_array_equal(probes.probing(cell), rows)
-
-
 def test_equal_rows_far_from_all_others_are_found(monkeypatch):
     X = cloud()
     X[:3] = 50.0 + np.arange(3)[:, None] * 1e-3
-    probing(monkeypatch, 1)
+    nearby(monkeypatch, 1)
     indices, distances = nearest(X, enough=0.0)
     assert np.isfinite(distances).all()
     assert {0, 1, 2} - {0} <= set(indices[0])
@@ -200,21 +179,10 @@ def test_equal_rows_far_from_all_others_are_found(monkeypatch):
 def test_the_engine_passes_its_recall_on(monkeypatch):
     X = np.random.default_rng(0).standard_normal((5000, 30))
     monkeypatch.setattr(search, "APPROXIMATE_ROWS", 4096)
-    probing(monkeypatch, 1)
-    near, all_pairs = (CPUEngine(kernels="numba", recall=share).neighbors(X, 5)[1] for share in (1e-9, 1.0))
-    plain = CPUEngine(kernels="numpy").neighbors(X, 5)[1]
+    nearby(monkeypatch, 4)
+    engines = (CPUEngine(kernels="numba", recall=1e-9), CPUEngine(kernels="numba"), CPUEngine(kernels="numpy"))
+    near, all_pairs, plain = (engine.neighbor_graph(X, 5, 1.0).distances for engine in engines)
     np.testing.assert_allclose(all_pairs, plain, rtol=1e-12)
     assert (near > plain * (1 + 1e-9)).mean() > 0.1
     with pytest.raises(ValueError, match="recall=2"):
         resolve_engine(CPUEngine(recall=2.0))
-
-
-def test_a_search_around_a_cell_has_enough_rows_and_all_of_its_own():
-    X = cloud(300, 4).astype(np.float32)
-    X[:40] += 1e4  # far from all others, in cells of their own
-    found = cells.inverted_file(X, cells.kd_leaves(X, 20))
-    for n_rows in (1, 30, 300):
-        for block, rows in enumerate(found.slices()):
-            places = found.around(block, n_rows)
-            assert len(set(places)) == len(places) >= n_rows
-            assert set(range(rows.start, rows.stop)) <= set(places)

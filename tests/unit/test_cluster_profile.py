@@ -56,14 +56,6 @@ def test_effects_do_not_depend_on_units(seed, shift, scale):
     )
 
 
-def test_blocks_of_rows_change_nothing(monkeypatch):
-    rng = np.random.default_rng(1)
-    X, labels = rng.normal(size=(50, 4)), rng.integers(0, 3, 50)
-    whole = cluster_profiles(X, labels, 3)
-    monkeypatch.setattr("adaam.cluster_profile.BLOCK_BYTES", 7 * 4 * 8)
-    np.testing.assert_allclose(cluster_profiles(X, labels, 3).effects, whole.effects, rtol=1e-12)
-
-
 def test_a_row_of_weight_w_counts_as_w_equal_rows():
     rng = np.random.default_rng(4)
     X, labels, weights = rng.normal(size=(30, 4)), rng.integers(-1, 3, 30), rng.integers(0, 4, 30)

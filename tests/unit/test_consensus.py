@@ -13,7 +13,7 @@ from adaam import LPP, DisconnectedGraphWarning, HeatKernel, KNNAffinity
 from adaam.affinity.consensus import ConsensusAffinity, ballots_of, budget_votes
 from adaam.engines import CPUEngine
 from adaam.graph import given_graph, neighbor_graph
-from adaam.sample import Sample
+from adaam.prepare import Sample
 from oracles import heat_weights, neighbors
 
 quiet = pytest.mark.filterwarnings("ignore::adaam.graph.DisconnectedGraphWarning")
@@ -149,7 +149,7 @@ def test_blocks_of_rows_do_not_change_the_result(monkeypatch):
     X = np.random.default_rng(0).standard_normal((100, 3))
     whole = {t: learned(ConsensusAffinity(4, threshold=t), X) for t in (2, "budget", 0.1)}
     monkeypatch.setattr("adaam.affinity.consensus.BLOCK_BYTES", 1)
-    monkeypatch.setattr("adaam.affinity.pairs.BLOCK_BYTES", 1)
+    monkeypatch.setattr("adaam.affinity.heat.BLOCK_BYTES", 1)
     for threshold, expected in whole.items():
         np.testing.assert_array_equal(learned(ConsensusAffinity(4, threshold=threshold), X), expected)
 

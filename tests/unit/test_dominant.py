@@ -14,7 +14,7 @@ from adaam import LPP, HeatKernel, KNNAffinity
 from adaam.affinity.dominant import DominantAffinity, replicator
 from adaam.engines import CPUEngine
 from adaam.graph import neighbor_graph
-from adaam.sample import Sample
+from adaam.prepare import Sample
 from oracles import neighbors
 from strategies import clouds
 

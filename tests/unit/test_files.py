@@ -194,7 +194,7 @@ with atomic_file(sys.argv[1]) as stream:
 """
 
 
-def test_an_interrupt_while_a_part_is_made_leaves_nothing(tmp_path, monkeypatch):
+def test_an_interrupt_while_a_part_is_made_leaves_nothing(tmp_path, monkeypatch, request):
     make = files._new_part
 
     def make_and_interrupt(target, mode):
@@ -203,6 +203,9 @@ def test_an_interrupt_while_a_part_is_made_leaves_nothing(tmp_path, monkeypatch)
         return made
 
     monkeypatch.setattr(files, "_new_part", make_and_interrupt)
+    # A shell that starts the tests in the background has them ignore SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     with pytest.raises(KeyboardInterrupt), files.atomic_file(tmp_path / "rows.npy"):
         pass
     assert not list(tmp_path.iterdir())

@@ -16,7 +16,7 @@ from adaam.affinity.forest import ForestAffinity, alike_graph, forest_leaves, un
 from adaam.affinity.heat import neighbor_affinity
 from adaam.engines import CPUEngine
 from adaam.graph import neighbor_graph
-from adaam.sample import Sample
+from adaam.prepare import Sample
 from strategies import clouds
 
 

@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 from sklearn.neighbors import KNeighborsTransformer, NearestNeighbors, kneighbors_graph
 from sklearn.pipeline import make_pipeline
 
 import oracles
 from adaam import AdaAM, DisconnectedGraphWarning
-from adaam.engines import CPUEngine
+from adaam.engines import CPUEngine, NeighborGraph
+from adaam.engines.neighbors.graph import measured_graph
 from adaam.graph import given_graph, neighbor_graph, warn_if_disconnected
-from adaam.sample import Sample
+from adaam.prepare import Sample
 
 
 def sample(X, weights=None):
@@ -76,30 +78,27 @@ def test_ties_are_shared_alike_in_any_order_of_rows(rng):
     np.testing.assert_allclose(dense(X[order]), shares[np.ix_(order, order)], atol=1e-12)
 
 
-class CountingEngine(CPUEngine):
-    """Notes how many rows each search is for."""
+def searched_graph(X, k):
+    """The graph, and how many rows each search for it was for."""
+    searched, everywhere = [], cdist(X, X)
+    np.fill_diagonal(everywhere, np.inf)
 
-    __slots__ = ("searched",)
+    def search(width, rows):
+        asked = everywhere if rows is None else everywhere[rows]
+        searched.append(len(asked))
+        nearest = np.argsort(asked, axis=1, kind="stable")[:, :width]
+        return nearest, np.take_along_axis(asked, nearest, axis=1)
 
-    def neighbors(self, X, n_neighbors, rows=None):
-        self.searched.append(len(X) if rows is None else len(rows))
-        return super().neighbors(X, n_neighbors, rows)
-
-
-def counting(X):
-    engine = CountingEngine()
-    object.__setattr__(engine, "searched", [])
-    return Sample(X, np.ones(len(X)), engine)
+    return measured_graph(search, np.linalg.norm(X, axis=1), 1.0, k, X.dtype), searched
 
 
 def test_only_rows_whose_ties_run_past_the_search_are_searched_again(rng):
     X = rng.standard_normal((60, 3))
     X[:9] = 100.0
     X[:9] += np.vstack([np.zeros(3), *np.eye(3), *-np.eye(3), [9.0, 0, 0], [0, 9.0, 0]])  # row 0 has 6 nearest
-    rows = counting(X)
-    graph = neighbor_graph(rows, 2)
-    assert rows.engine.searched[0] == 60
-    assert 1 <= rows.engine.searched[1] < 10
+    graph, searched = searched_graph(X, 2)
+    assert searched[0] == 60
+    assert 1 <= searched[1] < 10
     first = slice(graph.starts[0], graph.starts[1])
     assert set(graph.indices[first]) == set(range(1, 7))
     np.testing.assert_allclose(graph.shares[first], 1 / 3)
@@ -109,9 +108,8 @@ def test_only_rows_whose_ties_run_past_the_search_are_searched_again(rng):
 def test_a_pair_tied_at_the_last_place_needs_no_second_search(rng):
     X = rng.standard_normal((50, 4))
     X[:3] = 100 + np.array([[0.0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]])
-    rows = counting(X)
-    graph = neighbor_graph(rows, 1)
-    assert rows.engine.searched == [50]
+    graph, searched = searched_graph(X, 1)
+    assert searched == [50]
     np.testing.assert_array_equal(graph.shares[graph.starts[0] : graph.starts[1]], 0.5)
 
 
@@ -119,15 +117,8 @@ def test_a_pair_tied_at_the_last_place_needs_no_second_search(rng):
 def test_float32_coordinates_tie_within_their_own_rounding(gap, tied):
     # Before, 64 roundings of float32 were let pass: gaps of 1e-5 counted as ties, and most searches ran twice.
     distances = np.array([[1.0, 1.0 + gap, 2.0], [1.0, 1.5, 2.0], [1.0, 1.5, 2.0], [1.0, 1.5, 2.0]])
-
-    class Fixed(CPUEngine):
-        __slots__ = ()
-
-        def neighbors(self, X, n_neighbors, rows=None):
-            indices = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])
-            return indices[:, :n_neighbors], distances[:, :n_neighbors]
-
-    graph = neighbor_graph(Sample(np.ones((4, 1), np.float32), np.ones(4), Fixed()), 1)
+    indices = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])
+    graph = measured_graph(lambda k, _: (indices[:, :k], distances[:, :k]), np.ones(4), 1.0, 1, np.float32)
     assert np.diff(graph.starts).tolist() == [2 if tied else 1, 1, 1, 1]
 
 
@@ -231,3 +222,30 @@ def test_a_warning_names_the_line_that_called_the_library(wrap, rng):
     with pytest.warns(DisconnectedGraphWarning) as caught:
         wrap(AdaAM(2, n_neighbors=3, preparation="linear")).fit(X)
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("longest", [3, 30, 400])
+def test_a_half_splits_the_larger_of_two_values_between_the_entries_of_a_pair(longest):
+    rng = np.random.default_rng(longest)
+    n = 450
+    lengths = rng.integers(0, 4, n)
+    lengths[5] = longest
+    found = [rng.permutation(np.delete(np.arange(n), i))[:length] for i, length in enumerate(lengths)]
+    starts, indices = np.concatenate([[0], np.cumsum(lengths)]), np.concatenate(found).astype(np.intp)
+    shares, values, weights = rng.random(len(indices)), rng.random(len(indices)), rng.random(n) + 0.5
+    graph = NeighborGraph(starts, indices, rng.random(len(indices)), shares, rng.random(n))
+    rows = np.repeat(np.arange(n), lengths)
+    taken, given = np.zeros((n, n)), np.zeros((n, n))
+    taken[rows, indices], given[rows, indices] = shares, values
+    assert (taken * taken.T).any()
+    expected = np.maximum(given, given.T) * (taken + taken.T - taken * taken.T) * np.outer(weights, weights)
+    half = graph.half(values, weights, same_both_ways=False)
+    np.testing.assert_allclose((half + half.T).toarray(), expected + np.diag(weights * graph.copies), rtol=1e-12)
+    assert not half.toarray()[(taken == 0) & ~np.eye(n, dtype=bool)].any(), "an entry is where it was found"
+
+
+def test_a_graph_without_entries_has_a_half_and_no_distances():
+    graph = NeighborGraph(np.zeros(4, int), np.empty(0, int), np.empty(0), np.empty(0), np.zeros(3))
+    assert graph.half(np.empty(0), 1.0, same_both_ways=True).nnz == 0
+    np.testing.assert_array_equal(graph.farthest(), 0.0)
+    assert graph.mean_distance(1.0) == 0.0

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adaam.bench.images import area_weights, resized, upright
+from adaam.bench.openml import area_weights, resized, upright
 
 SIDES = st.integers(1, 9)
 

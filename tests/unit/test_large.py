@@ -14,11 +14,11 @@ import adaam
 import oracles
 from adaam import AdaAM, AdaptiveAffinity, CPUEngine, Preparation, RowBlocks
 from adaam.affinity.adaptive import AdaptiveAffinity as Settings
+from adaam.affinity.adaptive import MethodSettings, learn
 from adaam.graph import neighbor_graph
 from adaam.large import BlockedRows, Deal
-from adaam.large.deal import shuffled
+from adaam.large.row_blocks import shuffled
 from adaam.large.stability import stability
-from adaam.learning import MethodSettings, learn
 from adaam.prepare import LinearMap
 from adaam.rows import BlockRows
 
@@ -102,7 +102,7 @@ def test_pooled_blocks_are_the_dense_matrix_with_zeros_between_blocks(n_blocks, 
     found = pooled(rows, 3, 4, m=2, n_iter=options.get("n_iter", 1), affinity=AdaptiveAffinity(**named))
     np.testing.assert_allclose(found.projection.eigenvalues, values, atol=1e-9)
     assert np.degrees(subspace_angles(found.projection.components.T, vectors)).max() < 1e-4
-    np.testing.assert_allclose(found.moments(), X.T @ X / len(X), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.moments, X.T @ X / len(X), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("preparation", ["unit", "linear", "standard"])

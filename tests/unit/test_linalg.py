@@ -5,10 +5,9 @@ from hypothesis import strategies as st
 from scipy.linalg import eigh
 
 from adaam import linalg
+from adaam.estimators.linear_metric import row_signs
 from adaam.linalg import (
-    left_vector_map,
     range_eigenpairs,
-    row_signs,
     smallest_eigenpairs,
     whitening,
     whitening_of_range,
@@ -78,9 +77,9 @@ def test_range_of_zero_is_empty():
     assert smallest_eigenpairs(np.eye(3), np.zeros((3, 3)), 2, 10).vectors.shape == (3, 0)
 
 
-def test_left_vector_map_gives_left_singular_vectors(rng):
+def test_leading_columns_of_a_whitening_give_left_singular_vectors(rng):
     X = rng.standard_normal((60, 8)) * np.arange(1, 9)
-    P = X @ left_vector_map(X.T @ X, 3, 60)
+    P = X @ whitening(X.T @ X, 60)[:, :3]
     U = np.linalg.svd(X, full_matrices=False)[0][:, :3]
     np.testing.assert_allclose(P @ P.T, U @ U.T, atol=1e-10)
 
@@ -96,7 +95,7 @@ def test_another_solver_is_the_one_that_runs(rng):
 
     found, expected = smallest_eigenpairs(A, B, 2, 200, eigh=noted), smallest_eigenpairs(A, B, 2, 200)
     np.testing.assert_allclose(found.values, expected.values, rtol=1e-10)
-    left_vector_map(B, 2, 200, noted)
+    whitening(B, 200, noted)
     assert sizes == [5, 4, 5]
 
 
@@ -172,8 +171,8 @@ def test_directions_of_negative_or_no_degree_are_raised_and_kept(rng):
     np.testing.assert_allclose(raised, expected, atol=1e-9 * np.abs(expected).max())
     np.testing.assert_allclose(W.T @ (B + raised) @ W, np.eye(4), atol=1e-6)
     # A direction without degree and links has eigenvalue 1.
-    pairs = linalg.degree_eigenpairs(Q.T @ np.diag([-5.0, 0.0, 0.5, 1.0]) @ Q, B, 4, 100, lambda: E)
-    np.testing.assert_allclose(pairs.values, [-5.0 / least + 3.0 / least + 1.0, 0.5, 0.5, 1.0], rtol=1e-5)
+    projection = linalg.degree_projection(Q.T @ np.diag([-5.0, 0.0, 0.5, 1.0]) @ Q, B, 4, 100, lambda: E)
+    np.testing.assert_allclose(projection.eigenvalues, [-5.0 / least + 3.0 / least + 1.0, 0.5, 0.5, 1.0], rtol=1e-5)
 
 
 def test_an_affinity_without_degrees_is_refused():

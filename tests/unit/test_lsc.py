@@ -11,15 +11,15 @@ from sklearn.datasets import make_blobs, make_circles
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from adaam.affinity import landmarks as landmarks_module
-from adaam.affinity.landmarks import (
+from adaam.estimators import lsc as lsc_module
+from adaam.estimators.lsc import (
+    LSC,
     kmeans_landmarks,
     landmark_directions,
     landmark_weights,
     mean_distance,
     sampled_landmarks,
 )
-from adaam.estimators.lsc import LSC
 
 
 def dense_weights(X, U, r, h):
@@ -88,7 +88,7 @@ def test_constant_vector_is_left_out_of_a_graph_in_pieces():
 def test_mean_distance_and_weights_do_not_depend_on_blocks(monkeypatch, rng):
     X, U = rng.normal(size=(100, 4)), rng.normal(size=(7, 4))
     whole = landmark_weights(X, U, 3, 1.0).toarray()
-    monkeypatch.setattr(landmarks_module, "BLOCK_BYTES", 8 * 7 * 16)
+    monkeypatch.setattr(lsc_module, "BLOCK_BYTES", 8 * 7 * 16)
     np.testing.assert_allclose(landmark_weights(X, U, 3, 1.0).toarray(), whole, atol=1e-12)
     assert mean_distance(X, U, squared=False) == pytest.approx(cdist(X, U).mean())
     assert mean_distance(X, U, squared=True) == pytest.approx(cdist(X, U, "sqeuclidean").mean())

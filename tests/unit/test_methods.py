@@ -83,11 +83,6 @@ def test_names_are_those_of_the_records():
     assert all(name == method.name for name, method in METHODS.items())
 
 
-def test_a_limit_on_rows_comes_with_its_reason():
-    for method in METHODS.values():
-        assert (method.max_rows is None) == (method.why == "")
-
-
 def test_embeddings_have_no_more_components_than_the_features_allow():
     narrow = Case(n=50, d=3, n_clusters=8, n_neighbors=3, preparation="reference", seed=0)
     assert METHODS["knn"].make(narrow).n_components == 3

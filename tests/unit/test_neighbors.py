@@ -1,4 +1,4 @@
-"""Exact nearest neighbours by NumPy, on one machine and between row blocks."""
+"""Exact nearest neighbours by NumPy."""
 
 import numpy as np
 import pytest
@@ -80,37 +80,6 @@ def test_float32_rows_are_measured_as_they_are(rng):
     indices, distances = nearest_others(X, 4, 64)
     _, expected = oracles.neighbors(X.astype(float), 4)
     np.testing.assert_allclose(distances, expected, rtol=1e-5)
-
-
-def assert_within(found, X, bounds, n_own):
-    """Compare pairs between the first rows and the others with all of them, measured."""
-    row, column, squares = found
-    exact = np.square(X[:, None] - X[None]).sum(axis=2)
-    across = (np.arange(len(X))[:, None] < n_own) != (np.arange(len(X)) < n_own)
-    pairs = set(zip(row.tolist(), column.tolist(), strict=True))
-    assert len(pairs) == len(row), "each pair is found once"
-    sure = np.nonzero((exact <= bounds[:, None] * (1 - 1e-12)) & across)
-    assert pairs >= set(zip(*(part.tolist() for part in sure), strict=True)), "none is missed"
-    assert across[row, column].all()
-    assert (squares <= bounds[row]).all()
-    np.testing.assert_allclose(squares, exact[row, column], rtol=1e-11, atol=1e-13 * exact.max())
-
-
-@pytest.mark.parametrize(("n", "n_own"), [(140, 50), (2, 1), (171, 130)])
-@pytest.mark.parametrize("d", [1, 5, 64, 150])
-@pytest.mark.parametrize("offset", [0.0, 30.0])
-def test_no_pair_between_blocks_within_the_bounds_is_missed(n, n_own, d, offset, rng):
-    X = rng.standard_normal((n, d)) / np.arange(1, d + 1) + offset
-    bounds = rng.uniform(0, np.median(np.square(X[:, None] - X[None]).sum(axis=2)), n)
-    assert_within(tiles.block_pairs(X, bounds, n_own, 64), X, bounds, n_own)
-
-
-def test_copies_in_two_blocks_are_near_at_distance_zero_and_rows_without_bounds_find_all(rng):
-    X = rng.integers(0, 3, (60, 4)).astype(float)
-    X = np.concatenate([X, X[::-1]])
-    assert_within(tiles.block_pairs(X, np.zeros(120), 60, 64), X, np.zeros(120), 60)
-    row, _, _ = tiles.block_pairs(X[:62], np.append(np.full(60, np.inf), np.ones(2)), 60, 64)
-    assert (row < 60).sum() == 120
 
 
 def test_brute_force_measures_from_differences(rng):

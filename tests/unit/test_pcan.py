@@ -15,14 +15,21 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from adaam.affinity import adaptive_neighbors
-from adaam.affinity.adaptive_neighbors import nearest_rows, neighbors_among, neighbors_among_all, simplex_rows
-from adaam.affinity.clustered_graph import can_graph, pcan_graph
+from adaam.affinity import clustered_graph
+from adaam.affinity.clustered_graph import (
+    Search,
+    can_graph,
+    graph_pieces,
+    laplacian_eigenpairs,
+    nearest_start,
+    neighbors_among,
+    neighbors_among_all,
+    pcan_graph,
+    simplex_rows,
+)
 from adaam.engines import CPUEngine
-from adaam.estimators.can import CAN
-from adaam.estimators.pcan import PCAN
-from adaam.sample import Sample
-from adaam.spectrum import graph_pieces, laplacian_eigenpairs
+from adaam.estimators.can import CAN, PCAN
+from adaam.prepare import Sample
 
 quick = settings(deadline=None, max_examples=25)
 
@@ -105,16 +112,25 @@ def blobs(n=90, d=4, c=3, std=1.0, seed=0, box=10.0):
 
 def test_hand_worked_row():
     """d = 1, 2, 4 with k = 2: s = (4-1, 4-2) / (2*4 - 3) = 3/5, 2/5 and gamma = 5/2."""
-    nearest = nearest_rows(np.array([[1.0, 2.0, 4.0]]))
-    np.testing.assert_allclose(nearest.weights, [[0.6, 0.4]])
-    np.testing.assert_allclose(nearest.gammas, [2.5])
     np.testing.assert_allclose(simplex_rows(np.array([[1.0, 2.0, 4.0]]), 2.5), [[0.6, 0.4, 0.0]], atol=1e-15)
+    np.testing.assert_allclose(simplex_rows(np.array([[1.0, 2.0]]), np.array([[2.5]])), [[0.6, 0.4]], atol=1e-15)
+
+
+@pytest.mark.parametrize("k", [2, 5, 11])
+def test_start_is_the_graph_of_k_neighbours_with_its_mean_gamma(k):
+    X = np.random.default_rng(k).normal(size=(13, 3))
+    S, gamma, near = dense_start(X, k)
+    start = nearest_start(sample_of(X), k)
+    np.testing.assert_array_equal(start.indices, near)
+    np.testing.assert_allclose(start.weights.toarray(), (S + S.T) / 2, atol=1e-12)
+    assert start.gamma == pytest.approx(gamma)
 
 
 def test_row_whose_nearest_are_all_equally_far_is_uniform():
-    nearest = nearest_rows(np.array([[0.0, 0.0, 0.0], [3.0, 3.0, 3.0]]))
-    np.testing.assert_array_equal(nearest.weights, np.full((2, 2), 0.5))
-    np.testing.assert_array_equal(nearest.gammas, [0.0, 0.0])
+    start = nearest_start(sample_of(np.eye(4)), 2)
+    assert start.gamma == pytest.approx(0, abs=1e-15)
+    np.testing.assert_allclose(start.weights.sum(), 4.0)
+    np.testing.assert_array_equal(simplex_rows(np.array([[0.0, 0.0], [3.0, 3.0]]), np.zeros((2, 1))), 0.5)
 
 
 @quick
@@ -151,7 +167,7 @@ def test_rows_over_all_columns_are_exact_however_few_candidates_are_tried_first(
 def test_rows_do_not_depend_on_the_block_size(monkeypatch):
     Y = np.random.default_rng(0).normal(size=(100, 5))
     whole = neighbors_among_all(Y, 1.0)
-    monkeypatch.setattr(adaptive_neighbors, "BLOCK_BYTES", 8 * 100 * 7)
+    monkeypatch.setattr(clustered_graph, "BLOCK_BYTES", 8 * 100 * 7)
     np.testing.assert_allclose(neighbors_among_all(Y, 1.0).toarray(), whole.toarray(), atol=1e-12)
 
 
@@ -216,7 +232,7 @@ def test_pieces_are_numbered_in_order_of_appearance():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_can_agrees_with_the_dense_version(std, seed):
     X, _ = blobs(std=std, seed=seed)
-    graph = can_graph(sample_of(X), 3, 10, 30, quiet)
+    graph = can_graph(sample_of(X), Search(3, 10, 30, quiet))
     expected = dense_can(X - X.mean(axis=0), 3, 10, projected=False)
     np.testing.assert_allclose(graph.weights.toarray(), expected, atol=1e-7)
     assert graph.n_pieces == 3
@@ -226,7 +242,7 @@ def test_can_agrees_with_the_dense_version(std, seed):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_pcan_agrees_with_the_dense_version(std, seed):
     X, _ = blobs(std=std, seed=seed, d=6)
-    graph, _ = pcan_graph(sample_of(X), 3, 2, 10, 30, quiet)
+    graph, _ = pcan_graph(sample_of(X), 2, Search(3, 10, 30, quiet))
     expected = dense_can(X - X.mean(axis=0), 3, 10, projected=True, m=2)
     np.testing.assert_allclose(graph.weights.toarray(), expected, atol=1e-7)
     assert graph.n_pieces == 3
@@ -255,12 +271,12 @@ def test_objective_does_not_rise_while_lambda_stays(seed, penalty, c):
 
 def test_projection_minimises_the_roughness_of_the_learned_graph():
     X, _ = blobs(d=6, std=2.0)
-    graph, projection = pcan_graph(sample_of(X), 3, 2, 10, 30, quiet)
+    graph, projection = pcan_graph(sample_of(X), 2, Search(3, 10, 30, quiet))
     Xc = X - X.mean(axis=0)
     _, L = dense_laplacian(graph.weights.toarray())
     values = eigh(Xc.T @ L @ Xc, Xc.T @ Xc)[0]
-    np.testing.assert_allclose(projection.values, values[:2], atol=1e-10)
-    np.testing.assert_allclose(np.linalg.norm(projection.vectors, axis=0), 1.0)
+    np.testing.assert_allclose(projection.eigenvalues, values[:2], atol=1e-10)
+    np.testing.assert_allclose(np.linalg.norm(projection.components, axis=1), 1.0)
 
 
 # Estimators.

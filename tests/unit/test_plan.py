@@ -65,6 +65,7 @@ def test_own_plans_name_what_exists_and_no_case_twice(name, quick):
 def test_quick_is_a_small_part(name):
     whole, quick = (read_plan(name, quick=flag) for flag in (False, True))
     assert sum(c.rounds for c in quick.cases()) < sum(c.rounds for c in whole.cases()) / 5
+    assert "adaam-clustering" in {c.method for c in quick.cases()}, "the page leads with it"
 
 
 def test_rounds_follow_the_kind_of_method(plan_of):

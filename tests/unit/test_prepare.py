@@ -8,8 +8,7 @@ from scipy.sparse import csr_array
 import oracles
 from adaam import AdaAM, UnlikeUnitsWarning, ZeroRowWarning
 from adaam.engines import CPUEngine
-from adaam.prepare import PREPARATIONS, Preparation, TruncatedSpectrumWarning, fit_preparation
-from adaam.sample import Sample
+from adaam.prepare import PREPARATIONS, Preparation, Sample, TruncatedSpectrumWarning, fit_preparation
 from strategies import clouds
 
 ENGINE = CPUEngine()

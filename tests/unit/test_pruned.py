@@ -8,8 +8,8 @@ from threadpoolctl import threadpool_limits
 
 import oracles
 from adaam.engines import cpu
-from adaam.engines.cpu import CPUEngine
 from adaam.engines.pruned import cut as cut_module
+from adaam.engines.pruned import tiles
 from adaam.engines.pruned.cut import Bracket, exact_cut
 
 
@@ -80,7 +80,6 @@ def test_cut_is_zero_where_fewer_entries_are_non_zero():
 def test_a_guess_that_missed_costs_passes_but_not_exactness(guess, rng, monkeypatch):
     P = rng.standard_normal((150, 3))
     monkeypatch.setattr(cut_module, "MAX_DISTINCT", 1000)
-    monkeypatch.setattr(cpu, "MIN_ROWS", 0)
     monkeypatch.setattr(cpu, "guess_bracket", lambda *_: Bracket(*guess))
     assert cut(P, 700, *whole(P)) == pytest.approx(oracles.cut(P @ P.T, 700), rel=1e-13)
 
@@ -128,9 +127,8 @@ def dense_pruned(P, threshold, X, weights):
 def test_pruned_gram_equals_the_dense_one(tile_rows, threshold, rng):
     P, X = rng.standard_normal((201, 3)), rng.standard_normal((201, 5))
     weights = rng.integers(1, 4, size=201).astype(float)
-    engine = CPUEngine(tile_bytes=tile_rows**2 * 32)
     for w in (weights, np.ones(201)):
-        gram, degrees = engine._pruned_gram(P, threshold, X, w)
+        gram, degrees = tiles.pruned_gram(P, threshold, X, w, tile_rows)
         expected, expected_degrees = dense_pruned(P, threshold, X, w)
         np.testing.assert_allclose(gram, expected, atol=1e-9)
         np.testing.assert_allclose(degrees, expected_degrees, atol=1e-9)
@@ -138,11 +136,10 @@ def test_pruned_gram_equals_the_dense_one(tile_rows, threshold, rng):
 
 def test_results_have_the_same_bits_on_one_thread_and_on_two(rng):
     P, X = rng.standard_normal((500, 3)), rng.standard_normal((500, 40))
-    engine = CPUEngine(tile_bytes=64**2 * 32)
     with threadpool_limits(1):
-        one = engine._pruned_gram(P, 1.0, X, np.ones(500)), cut(P, 9000, np.ones(500), np.ones(500))
+        one = tiles.pruned_gram(P, 1.0, X, np.ones(500), 64), cut(P, 9000, np.ones(500), np.ones(500))
     with threadpool_limits(2):
-        two = engine._pruned_gram(P, 1.0, X, np.ones(500)), cut(P, 9000, np.ones(500), np.ones(500))
+        two = tiles.pruned_gram(P, 1.0, X, np.ones(500), 64), cut(P, 9000, np.ones(500), np.ones(500))
     np.testing.assert_array_equal(one[0][0], two[0][0])
     np.testing.assert_array_equal(one[0][1], two[0][1])
     assert one[1] == two[1]
@@ -150,7 +147,7 @@ def test_results_have_the_same_bits_on_one_thread_and_on_two(rng):
 
 def test_float32_stays_float32_and_close(rng):
     P, X = rng.standard_normal((300, 4)), rng.standard_normal((300, 6))
-    gram, degrees = CPUEngine()._pruned_gram(P.astype(np.float32), 1.5, X.astype(np.float32), np.ones(300))
+    gram, degrees = tiles.pruned_gram(P.astype(np.float32), 1.5, X.astype(np.float32), np.ones(300), 128)
     expected, expected_degrees = dense_pruned(P, 1.5, X, np.ones(300))
     # Entries within rounding of the threshold may fall either way, so the bound is on the whole.
     assert np.abs(gram - expected).max() < 1e-2 * np.abs(expected).max()

@@ -149,7 +149,7 @@ def test_the_overview_says_what_the_records_do():
     assert found.sentences == (
         "On USPS, AdaAM reaches 70.0 %; the best is k-NN with 75.0 %.",
         "AdaAM is 20.0 points better than k-means on the rows as they are.",
-        "Against the paper's own figures for AdaAM: +0.6 points on average, at most 0.6 apart.",
+        "Our figures for AdaAM differ from the paper's by +0.6 points on average and by 0.6 at most.",
     )
 
 
@@ -158,10 +158,10 @@ def test_the_overview_of_several_sets_names_who_is_ahead_where():
     won = [record("adaam", 0.9, dataset="coil20"), record("kmeans", 0.5, dataset="coil20", preparation="raw")]
     first, second, _ = overview([*RECORDS, *others, *won]).sentences
     assert first == (
-        "AdaAM is the best of the methods run on 1 of the 3 data sets (COIL20). Ahead of it: k-NN on USPS (75.0 %); "
-        "k-means on own (95.0 %)."
+        "AdaAM with k-means is the best method on 1 of the 3 data sets (COIL20); k-NN is ahead on USPS (75.0 %); "
+        "k-means is ahead on own (95.0 %)."
     )
-    assert second == "AdaAM beats k-means on 2 of 3 data sets; 18.3 points better, on average."
+    assert second == "AdaAM is better than k-means on 2 of 3 data sets; on average, it is 18.3 points better."
     (alone,) = overview([record("adaam", 0.5, dataset="own")]).sentences
     assert alone == "On own, AdaAM reaches 50.0 %; no other method was run."
     assert overview([record("kmeans", 0.5)]).sentences == ("AdaAM itself was not run.",)
@@ -177,15 +177,15 @@ def test_the_overview_sets_the_choice_without_labels_beside_umap_where_both_were
         return [line for line in overview([each for group in records for each in group]).sentences if "chooses" in line]
 
     start = "AdaAMClustering, which chooses metric and head without labels, averages "
-    assert told(scores("usps", 0.9, 0.8)) == [f"{start}90.0 %, UMAP + k-means 80.0 %; it is ahead on the data set."]
-    assert told(scores("usps", 0.7, 0.8)) == [f"{start}70.0 %, UMAP + k-means 80.0 %; it is ahead on no data set."]
+    assert told(scores("usps", 0.9, 0.8)) == [f"{start}90.0 % and is ahead of UMAP + k-means (80.0 %) on the data set."]
+    assert told(scores("usps", 0.7, 0.8)) == [f"{start}70.0 % and is ahead of UMAP + k-means (80.0 %) on no data set."]
     several = [
         scores("usps", 0.9, 0.8),
         scores("coil20", 0.7, 0.8),
         scores("umist", 0.8, 0.5),
         scores("own", 0.1, None),
     ]
-    assert told(*several) == [f"{start}80.0 %, UMAP + k-means 70.0 %; it is ahead on 2 of 3 data sets."]
+    assert told(*several) == [f"{start}80.0 % and is ahead of UMAP + k-means (70.0 %) on 2 of 3 data sets."]
     assert told(scores("usps", 0.9, None)) == told(scores("usps", None, 0.8)) == []
 
 
@@ -324,7 +324,7 @@ def test_the_policy_admits_the_very_scripts_and_no_network(exhibit):
 def test_no_records_make_a_page_that_says_so():
     shown = page([], [], "")
     assert "Nothing yet." in shown
-    assert "No exhibit is stored" in shown
+    assert "There are no pictures beside these records" in shown
 
 
 def test_a_missing_library_is_named_with_the_way_to_get_it(tmp_path, monkeypatch):

@@ -14,8 +14,9 @@ from sklearn.base import clone
 
 import adaam
 from adaam import AdaAM, RowBlocks
-from adaam.estimators import pooling
-from adaam.rows import ArrayRows, BlockRows, NpyRows, RowsError, as_rows, map_to_file, open_rows, protocol, read_all
+from adaam.estimators import adaam as fits
+from adaam.estimators import pooling, stored_rows
+from adaam.rows import ArrayRows, BlockRows, NpyRows, RowsError, as_rows, map_to_file, open_rows, read_all, sources
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 
@@ -92,15 +93,15 @@ SOURCES = [
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Sources hand out 14 rows at a time, and none is small enough to be loaded."""
-    monkeypatch.setattr(protocol, "BLOCK_BYTES", 14 * 6 * 8)
-    monkeypatch.setattr(pooling, "LOADED_BYTES", 0)
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 14 * 6 * 8)
+    monkeypatch.setattr(stored_rows, "LOADED_BYTES", 0)
 
 
 def without_loading(monkeypatch):
     def refuse(source):
         pytest.fail("the source was loaded whole")
 
-    monkeypatch.setattr(pooling, "read_all", refuse)
+    monkeypatch.setattr(fits, "read_all", refuse)
 
 
 @pytest.mark.parametrize("make", SOURCES)
@@ -214,7 +215,7 @@ def test_missing_values_of_a_parquet_file_are_named_by_column(tmp_path, small_bl
 
 def test_numbers_whose_sum_overflows_are_finite():
     huge = ArrayRows(np.full((4, 2), 1e308))
-    assert len(list(protocol.checked_blocks(huge))) == 1
+    assert len(list(sources.checked_blocks(huge))) == 1
 
 
 def test_an_iterator_that_runs_once_is_refused():

@@ -2,7 +2,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from adaam.engines import CPUEngine
-from adaam.sample import Sample
+from adaam.prepare import Sample
 
 ENGINE = CPUEngine()
 

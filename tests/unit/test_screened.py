@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -10,20 +10,25 @@ import oracles
 from adaam.engines import CPUEngine, cpu
 from adaam.engines.neighbors.graph import HostHalf
 from adaam.engines.pruned.cut import Bracket
-from adaam.engines.pruned.tiles import all_pairs
 from unit.test_pruned import cut, dense_cut
 
 pytest.importorskip("numba", reason="numba is not installed")
 
 from adaam.engines.pruned import screened
-from adaam.engines.simd import unpack_rows
 
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
     """Several tiles already on small data."""
-    monkeypatch.setattr(screened, "TILE_COLUMNS", 48)
+    monkeypatch.setattr(screened, "TILE_COLUMNS", 64)
     monkeypatch.setattr(screened, "MAX_TILE_ROWS", 100)
+
+
+def pruned_gram(P, cut, X, weights):
+    """X'WSWX and WSw of a known cut, from the Laplacian."""
+    found, laplacian, degrees = screened.cut_laplacian(P, 0, X, weights, weights, None, cut)
+    assert found == cut
+    return X.T @ (degrees[:, None] * X) - laplacian, degrees
 
 
 def dense_pruned(P, threshold, X, weights):
@@ -38,7 +43,7 @@ def dense_pruned(P, threshold, X, weights):
 def test_pruned_gram_is_the_dense_one(n, threshold, rng):
     P, X = rng.standard_normal((n, 3)), rng.standard_normal((n, 5))
     for weights in (np.ones(n), rng.uniform(0.5, 3.0, size=n)):
-        gram, degrees = screened.pruned_gram(P, threshold, X, weights)
+        gram, degrees = pruned_gram(P, threshold, X, weights)
         expected, expected_degrees = dense_pruned(P, threshold, X, weights)
         np.testing.assert_allclose(gram, expected, atol=1e-12 * max(1.0, np.abs(expected).max()))
         np.testing.assert_allclose(degrees, expected_degrees, atol=1e-12 * max(1.0, np.abs(expected_degrees).max()))
@@ -53,7 +58,7 @@ def test_what_is_kept_is_decided_in_float64(seed, n, r, scale):
     P *= 1.0 + rng.integers(-1, 2, size=(n, 1)) * 2.0**-40
     X = rng.integers(-3, 4, size=(n, 3)).astype(float)
     threshold = 2.0 * 4.0 ** round(scale)
-    gram, degrees = screened.pruned_gram(P, threshold, X, np.ones(n))
+    gram, degrees = pruned_gram(P, threshold, X, np.ones(n))
     expected, expected_degrees = dense_pruned(P, threshold, X, np.ones(n))
     unit = 4.0 ** round(scale) * n
     np.testing.assert_allclose(gram / unit, expected / unit, atol=1e-11 * n)
@@ -63,7 +68,6 @@ def test_what_is_kept_is_decided_in_float64(seed, n, r, scale):
 @pytest.mark.parametrize("guess", [None, (0.0, 1e-9), (5.0, 6.0), (0.5, 0.5), (0.0, 100.0)])
 def test_cut_is_that_of_sorting_every_entry(guess, rng, monkeypatch):
     P = rng.standard_normal((150, 3))
-    monkeypatch.setattr(cpu, "MIN_ROWS", 0)
     if guess:
         monkeypatch.setattr(cpu, "guess_bracket", lambda *_: Bracket(*guess))
     for weights in (np.ones(150), rng.integers(1, 4, size=150).astype(float)):
@@ -154,20 +158,33 @@ def test_sums_over_many_rows_in_float32_lose_less_than_a_hundred_millionth(rng):
     np.testing.assert_allclose(found, plain, atol=1e-8 * np.abs(plain).max())
 
 
-@pytest.mark.parametrize(("columns", "rows"), [(48, 24), (48, 48), (48, 100), (20, 300), (500, 10)])
+@pytest.mark.parametrize(("columns", "rows"), [(64, 24), (64, 48), (64, 100), (128, 300), (512, 10)])
 def test_the_shape_of_tiles_does_not_change_what_is_kept(columns, rows, rng, monkeypatch):
     P, X = rng.standard_normal((201, 3)), rng.standard_normal((201, 5))
-    monkeypatch.setattr(screened.ScreenedFactor, "row_blocks", lambda self: screened.row_blocks(len(self.P), rows))
+    monkeypatch.setattr(screened.PrunedPass, "row_blocks", lambda self: screened.row_blocks(len(self.P), rows))
     monkeypatch.setattr(screened, "TILE_COLUMNS", columns)
-    gram, degrees = screened.pruned_gram(P, 0.8, X, np.ones(201))
+    gram, degrees = pruned_gram(P, 0.8, X, np.ones(201))
     expected, expected_degrees = dense_pruned(P, 0.8, X, np.ones(201))
     np.testing.assert_allclose(gram, expected, atol=1e-12 * np.abs(expected).max())
     np.testing.assert_allclose(degrees, expected_degrees, atol=1e-12 * np.abs(expected_degrees).max())
-    tallies = list(screened.screened_tallies(all_pairs(P, np.ones(201)), Bracket(0.5, 1.5)))
+    tallies = list(screened.screened_tallies(P, np.ones(201), Bracket(0.5, 1.5)))
     upper = np.abs((P @ P.T)[np.triu_indices(201, 1)])
     assert sum(part.above for part in tallies) == 2 * (upper > 1.5).sum()
     found = np.sort(np.concatenate([part.values for part in tallies]))
     np.testing.assert_allclose(found, np.sort(upper[(upper >= 0.5) & (upper <= 1.5)]), rtol=1e-13)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_order_of_rows_changes_nothing(known, rng, monkeypatch):
+    n = 700
+    P, X, weights = rng.standard_normal((n, 4)), rng.standard_normal((n, 6)), rng.integers(1, 4, size=n).astype(float)
+    given = P, n * n / 5, X, weights, weights**2, graph_half(n, rng)
+    plain = screened.cut_laplacian(*given)
+    monkeypatch.setattr(screened, "SORTED_ROWS", 0)
+    found = screened.cut_laplacian(*given, plain[0] if known else None)
+    assert found[0] == pytest.approx(plain[0], rel=1e-13)
+    for one, other in zip(found[1:], plain[1:], strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12 * np.abs(other).max())
 
 
 def test_of_many_rows_products_in_float32_move_the_result_by_less_than_a_millionth(rng, monkeypatch):
@@ -175,64 +192,6 @@ def test_of_many_rows_products_in_float32_move_the_result_by_less_than_a_million
     weights = rng.integers(1, 4, size=600).astype(float)
     expected, expected_degrees = dense_pruned(P, 2.0, X, weights)
     monkeypatch.setattr(screened, "MANY_ROWS", 1)
-    gram, degrees = screened.pruned_gram(P, 2.0, X, weights)
+    gram, degrees = pruned_gram(P, 2.0, X, weights)
     assert 0 < np.abs(gram - expected).max() < 1e-6 * np.abs(expected).max()
     np.testing.assert_allclose(degrees, expected_degrees, atol=1e-6 * np.abs(expected_degrees).max())
-
-
-@pytest.fixture
-def grouped(monkeypatch):
-    """Few rows laid out as many are: in groups, several to a tile."""
-    monkeypatch.setattr(screened, "MANY_ROWS", 1)
-    monkeypatch.setattr(screened, "SORTED_ROWS", 1)
-    monkeypatch.setattr(screened, "GROUPED_COLUMNS", 256)
-    monkeypatch.setattr(screened, "CELL_ROWS", 24)
-
-
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    seed=st.integers(0, 10**6),
-    n=st.integers(257, 700),
-    r=st.integers(1, 12),
-    n_rays=st.integers(1, 6),
-    spread=st.floats(0.0, 1.0),
-    share=st.floats(0.001, 1.0),
-)
-def test_groups_that_survive_almost_whole_add_up_to_the_dense_matrix(grouped, seed, n, r, n_rays, spread, share):
-    rng = np.random.default_rng(seed)
-    P = rng.standard_normal((n_rays, r))[rng.integers(n_rays, size=n)] * rng.random((n, 1))
-    P += spread * rng.standard_normal((n, r)) / 4
-    X, weights = rng.standard_normal((n, 5)), rng.integers(1, 4, size=n).astype(float)
-    t, half = max(1.0, np.floor(share * weights.sum() ** 2)), graph_half(n, rng)
-    check_one_pass(P, X, t, weights, weights**2, 1e-5, half=half)
-
-
-def test_rows_that_all_survive_are_told_by_their_sum(grouped, rng):
-    # One ray: entries are large or small by the lengths of both rows, so that groups survive whole or not at all.
-    P = np.outer(np.repeat([1.0, 1e-3], 300) * (1.0 + 0.1 * rng.random(600)), [0.6, 0.8])
-    X = rng.standard_normal((600, 40))
-    work, order = screened.whole_pass(P, X, np.ones(600), Bracket(0.5, 0.51))
-    found = work.run(slice(0, 100))
-    S = P[order[:100]] @ P[order].T
-    S[np.arange(600) <= np.arange(100)[:, None]] = 0.0
-    expected = np.where(S > 0.51, S, 0.0) @ X[order]
-    np.testing.assert_allclose(
-        unpack_rows(found.product, 40) * work.scale, expected, atol=1e-5 * np.abs(expected).max()
-    )
-
-
-def test_likeness_orders_all_rows_once_and_rays_together(rng):
-    rays = np.eye(6)[rng.integers(6, size=2000)] + 0.01 * rng.standard_normal((2000, 6))
-    order = screened.similarity_order(rays)
-    np.testing.assert_array_equal(np.sort(order), np.arange(2000))
-    kinds = rays[order].argmax(axis=1)
-    assert (np.diff(kinds) != 0).mean() < 0.25  # five sixths of them, were the order left to chance
-
-
-@pytest.mark.parametrize("n", [1, 63, 64, 200])
-def test_balls_hold_their_columns(n, rng):
-    narrow = rng.standard_normal((n, 5)).astype(np.float32)
-    balls = screened.word_balls(narrow, 128)
-    for j, row in enumerate(narrow):
-        tile, word = j // 128, j % 128 // 64
-        assert np.linalg.norm(row - balls.centers[tile, :, word]) <= balls.radii[tile, word]

@@ -1,4 +1,4 @@
-"""Nearest neighbours by compiled loops against the oracle, on one machine and between row blocks."""
+"""Nearest neighbours by compiled loops against the oracle."""
 
 import numpy as np
 import pytest
@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 
 import oracles
 from adaam.engines import CPUEngine
-from unit.test_neighbors import assert_within
 
 pytest.importorskip("numba", reason="numba is not installed")
 
 from adaam.engines.neighbors import search
-from adaam.engines.neighbors.cells import kd_leaves
 
 
 @pytest.fixture(autouse=True)
@@ -77,16 +75,15 @@ def test_rows_whose_squares_vanish_or_that_are_all_equal_are_given_back(rng):
 
 @pytest.mark.parametrize("k", [1, 7, 60])
 @pytest.mark.parametrize("leaf_rows", [70, 200, 600])
-@pytest.mark.parametrize("spare", [2, 30])
-def test_a_guess_names_k_others_and_measures_them(rng, k, leaf_rows, spare):
+def test_a_guess_names_k_others_and_measures_them(rng, k, leaf_rows):
     leaf_rows = max(leaf_rows, 4 * k)
     X = rng.standard_normal((600, 150)) / np.sqrt(np.arange(1, 151))
     scaling = search.normalization(X)
-    parts = kd_leaves(search.tree_columns(X, scaling), leaf_rows)
-    order = np.concatenate(parts)
+    leaves = search.kd_leaves(search.tree_columns(X, scaling), leaf_rows)
+    order = np.concatenate(leaves)
     rows = search.Float32Rows(X, scaling, order)
-    groups = search.tree_groups(rows.tree_rows, parts, leaf_rows)
-    indices, distances = search.approximate_neighbors(rows, search.LeadingColumns(rows, 64), groups, k, spare)
+    trees = search.tree_leaves(rows.tree_rows, leaves, leaf_rows)
+    indices, distances = search.approximate_neighbors(search.leading_columns(rows, 64), trees, k)
     assert (indices != np.arange(600)[:, None]).all()
     assert all(len(set(row)) == k for row in indices)
     exact = (np.linalg.norm(X[order][:, None] - X[order][indices], axis=2) / scaling.peak) ** 2
@@ -104,10 +101,10 @@ def test_leading_columns_never_overstate_a_distance(rng):
     X[:40, 64:] *= 1e-5  # rows with next to nothing beyond the leading columns
     X[40:50, 64:] = X[:40, 64:].mean(axis=0)
     scaling = search.normalization(X)
-    rows = search.Float32Rows(X, scaling)
+    rows = search.Float32Rows(X, scaling, np.arange(120))
     exact = (np.linalg.norm(X[:, None] - X[None], axis=2) / scaling.peak) ** 2
     for n_leading in (64, 128, 150):
-        leading = search.LeadingColumns(rows, n_leading)
+        leading = search.leading_columns(rows, n_leading)
         assert (leading.left @ leading.right.T <= exact + rows.error).all()
 
 
@@ -122,37 +119,18 @@ def test_rows_that_float32_cannot_tell_apart_are_given_back(rng, monkeypatch):
 def test_neighbours_of_the_engine_are_the_same_with_and_without_numba(rng):
     X = rng.standard_normal((5000, 80)) / np.arange(1, 81)
     X[4000:4100] = X[:100]
-    (a, da), (b, db) = (CPUEngine(kernels=name).neighbors(X, 6) for name in ("numba", "numpy"))
-    np.testing.assert_array_equal(a, b)
-    np.testing.assert_allclose(da, db, rtol=1e-12, atol=1e-15)
+    a, b = (CPUEngine(kernels=name).neighbor_graph(X, 6, 1.0) for name in ("numba", "numpy"))
+    np.testing.assert_array_equal(a.indices, b.indices)
+    np.testing.assert_allclose(a.distances, b.distances, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize(("n", "n_own"), [(140, 50), (2, 1), (171, 130)])
-@pytest.mark.parametrize("d", [1, 5, 64, 150])
-@pytest.mark.parametrize("offset", [0.0, 30.0])
-def test_no_pair_between_blocks_within_the_bounds_is_missed(n, n_own, d, offset, rng):
-    X = rng.standard_normal((n, d)) / np.arange(1, d + 1) + offset
-    bounds = rng.uniform(0, np.median(np.square(X[:, None] - X[None]).sum(axis=2)), n)
-    assert_within(search.block_pairs(X, bounds, n_own), X, bounds, n_own)
-
-
-def test_rows_that_compiled_loops_do_not_take_are_left_to_numpy(rng):
-    X = rng.standard_normal((60, 4))
-    assert search.block_pairs(X, np.append(np.inf, np.ones(59)), 30) is None
-    assert search.block_pairs(X.astype(np.float32), np.ones(60), 30) is None
-    assert search.block_pairs(X * 1e200, np.ones(60), 30) is None
-
-
-def test_queries_find_all_within_their_bound_once(rng):
+def test_queries_find_their_nearest_among_all_rows(rng):
     X = rng.standard_normal((300, 70)) / np.arange(1, 71)
-    scaling = search.normalization(X)
-    rows = search.Float32Rows(X, scaling)
-    bounds = np.full(300, 0.05, np.float32)
+    order = rng.permutation(300)
+    rows = search.Float32Rows(X, search.normalization(X), order)
     queries = np.arange(0, 300, 7)
-    found = search.query_pairs(search.BoundedSearch(rows, search.LeadingColumns(rows, 64), bounds), queries, 10**6)
-    exact = (np.linalg.norm(X[queries, None] - X[None], axis=2) / scaling.peak) ** 2
-    exact[np.arange(len(queries)), queries] = np.inf
-    pairs = set(zip(found.row.tolist(), found.column.tolist(), strict=True))
-    assert len(pairs) == len(found.row)
-    for bound, holds in ((0.05 - rows.error, set.issuperset), (0.05 + rows.error, set.issubset)):
-        assert holds(pairs, set(zip(*(part.tolist() for part in np.nonzero(exact <= bound)), strict=True)))
+    bounds = np.full(300, 4.1, np.float32)  # no two rows of the unit ball are farther apart
+    indices, distances = search.true_neighbors(X, search.leading_columns(rows, 64), bounds, queries, order, 5)
+    expected, apart = oracles.neighbors(X, 5)
+    np.testing.assert_array_equal(indices, expected[order[queries]])
+    np.testing.assert_allclose(distances, apart[order[queries]], rtol=1e-12)

@@ -12,7 +12,7 @@ needs = [name for name in ("torch", "triton") if find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(needs), reason=f"{' and '.join(needs)} not installed")
 
 
-@pytest.mark.parametrize("case", ["cut", "pruned_gram", "neighbors"])
+@pytest.mark.parametrize("case", ["cut", "pruned_gram", "neighbors", "sweeps"])
 def test_fused_kernels_agree_with_plain_tiles(case):
     # Kernels are interpreted, or not, from the moment Triton is imported: hence a process of their own.
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -16,7 +16,6 @@ from adaam.engines.compiled import PANEL, few_filled
 pytest.importorskip("numba")
 
 from adaam.engines import zeros
-from adaam.engines.simd import compiled, load, mask_nonzero
 
 EPS = np.finfo(np.float64).eps
 NUMBA, NUMPY = CPUEngine(kernels="numba"), CPUEngine(kernels="numpy")
@@ -249,19 +248,6 @@ def test_inputs_are_left_alone(rng):
     NUMBA.project(X, column, mean, components)
     for values, copy in zip((X, components, mean, column), copies, strict=True):
         np.testing.assert_array_equal(values, copy)
-
-
-@compiled
-def _nonzero(values):
-    return mask_nonzero(load(values, (1,)))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_bits_stand_for_numbers_that_are_not_zero(dtype):
-    values = np.zeros(17, dtype)
-    values[[2, 5, 9, 16]] = 1.0, -np.finfo(dtype).smallest_subnormal, np.nan, np.inf
-    values[3] = -0.0
-    assert int(_nonzero(values)) == (1 << 1) | (1 << 4) | (1 << 8) | (1 << 15)
 
 
 @pytest.mark.parametrize("preparation", ["unit", "linear"])

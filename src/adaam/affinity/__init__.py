@@ -1,6 +1,13 @@
 """Affinities: values with `degrees()` and `gram(X)`, and the learners that make them."""
 
-from adaam.affinity.adaptive import AdaptiveAffinity, adaptive_affinity
+from adaam.affinity.adaptive import (
+    AdaptiveAffinity,
+    PrunedAffinity,
+    adaptive_affinity,
+    diagonal_counts,
+    pruned_affinity,
+    pruned_beside,
+)
 from adaam.affinity.consensus import ConsensusAffinity
 from adaam.affinity.dominant import DominantAffinity, DominantNeighborhoods
 from adaam.affinity.forest import ForestAffinity
@@ -10,13 +17,9 @@ from adaam.affinity.values import (
     AffinityLearner,
     DiagonalAffinity,
     NeighborSource,
-    PrunedAffinity,
     SparseAffinity,
     SumAffinity,
-    diagonal_counts,
     laplacian_gram,
-    pruned_affinity,
-    pruned_beside,
 )
 
 __all__ = [

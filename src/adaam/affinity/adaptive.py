@@ -1,11 +1,14 @@
-"""The adaptive affinity of AdaAM: Δ learned from the data's own low-rank structure, beside the heat-kernel degrees.
+"""AdaAM's method on prepared rows, composed once: adaptive affinity, then projection.
 
-Rows come in blocks: pairs within blocks stand for all pairs, and small matrices are added up over all blocks before
-each eigenproblem. All pairs are one block.
+Δ is learned from the data's own low-rank structure, beside the heat-kernel degrees of the neighbour graph. Rows come in
+blocks: pairs within blocks stand for all pairs, and small matrices are added up over all blocks before each
+eigenproblem. All pairs are one block (`AllRows`), which a fit, the search for a metric, histogram and displays learn
+from; very many rows come in several (`adaam.large`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import add
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -15,19 +18,13 @@ from sklearn.base import BaseEstimator
 
 from adaam._checks import check_number, check_word
 from adaam._typing import Column, Constraint, DiagonalRule, FloatMatrix, Tall
-from adaam.affinity.heat import HeatKernel, heat_affinity, resolve_heat
-from adaam.affinity.values import (
-    DiagonalAffinity,
-    PrunedAffinity,
-    SumAffinity,
-    not_negative,
-    pruned_affinity,
-    pruned_beside,
-)
+from adaam.affinity.heat import HalfAffinity, HeatKernel, heat_affinity, resolve_heat
+from adaam.affinity.values import DiagonalAffinity, SumAffinity
 from adaam.engines import Engine, Graph
-from adaam.engines.columns import total
-from adaam.linalg import left_vector_map, whitened_eigenpairs, whitening
-from adaam.sample import Sample
+from adaam.engines.blocks import total
+from adaam.engines.pruned.cut import kept_from
+from adaam.linalg import Projection, degree_projection, projected_left_vectors, whitening
+from adaam.prepare import Sample
 
 GraphOf: TypeAlias = Callable[[Sample], Graph]
 
@@ -79,30 +76,101 @@ class AdaptiveAffinity(BaseEstimator):
         check_number("projection_rank", self.projection_rank, above=0.0)
         check_word("diagonal", self.diagonal, ("keep", "drop"))
         check_word("constraint", self.constraint, ("gram", "degrees"))
-        resolve_heat(self.heat).check()
+        resolve_heat(self.heat)
 
 
-class Learned(NamedTuple):
-    """The affinity Δ + D that LPP is applied to, and the two pruned affinities it came from."""
+class Known(NamedTuple):
+    """What the last pass over the pairs gave: X'(D - A)X for these rows, and the row sums D of A."""
 
-    affinity: SumAffinity
-    intermediate: PrunedAffinity
-    final: PrunedAffinity
+    rows: Tall
+    laplacian: FloatMatrix
+    degrees: Column
 
 
-def adaptive_affinity(
-    sample: Sample, graph: Graph, n_clusters: int, n_iter: int, settings: AdaptiveAffinity
-) -> Learned:
-    """Steps 1 to 4 of the method on prepared rows, as `adapt` takes them on all pairs.
+@dataclass(frozen=True, slots=True)
+class PrunedAffinity:
+    """Δ = S_t(PP'): the entries of PP' of largest magnitude, kept as the factor P and the cut.
 
-    Each further iteration repeats projection and final affinity with the current Δ beside the intermediate one.
+    Entry (i, j) counts weights[i] * weights[j] times, a diagonal one diagonal[i] times. What the last pass
+    over the pairs gave is remembered, so that asking for it again costs nothing.
     """
-    (found,) = adapt(AllRows(sample), settings, n_clusters, n_iter, lambda _: graph)
-    intermediate, final = found.first.affinity, found.final.affinity
-    assert intermediate is not None
-    assert final is not None
-    degrees = DiagonalAffinity(found.first.degrees.column, sample.engine)
-    return Learned(SumAffinity((final, degrees), sample.engine), intermediate, final)
+
+    factor: Tall  # (n, r)
+    cut: float
+    weights: Column
+    diagonal: Column
+    engine: Engine
+    _known: list["Known"] = field(default_factory=list, repr=False, compare=False)
+
+    def threshold(self) -> float:
+        """Magnitude from which entries are kept."""
+        return kept_from(self.cut, self.factor.dtype)
+
+    def degrees(self) -> Column:
+        """Row sums Δ1, which pruning leaves different from zero."""
+        if not self._known:
+            self.laplacian(self.factor)
+        return self._known[0].degrees
+
+    def gram(self, X: Tall) -> FloatMatrix:
+        """Return X'ΔX."""
+        laplacian = self.laplacian(X)
+        return self.engine.cross(X, X, self.degrees()) - laplacian
+
+    def laplacian(self, X: Tall) -> FloatMatrix:
+        """Return X'(D - Δ)X, of which a pass over the pairs gives X'ΔX off the diagonal; what lies on it cancels."""
+        if not self._known or X is not self._known[0].rows:
+            given = (self.factor, 0.0, X, self.weights, self.diagonal)
+            _, laplacian, degrees = self.engine.cut_laplacian(*given, cut=self.cut)
+            self.remember(X, laplacian, degrees)
+        return self._known[0].laplacian
+
+    def remember(self, X: Tall, laplacian: FloatMatrix, degrees: Column) -> None:
+        """Keep what a pass gave: X'(D - Δ)X, and row sums of what lies off the diagonal."""
+        squares = self.engine.row_norms(self.factor) ** 2
+        kept = squares * (squares >= self.threshold()) * self.diagonal
+        self._known[:] = [Known(X, laplacian, degrees + kept)]
+
+
+def pruned_affinity(sample: Sample, factor: Tall, t: float, diagonal: Column) -> PrunedAffinity:
+    """Prune PP' to its t entries of largest magnitude, ties kept; diagonal ones count as often as `diagonal` says.
+
+    The rows it is wanted for are known, so that their Laplacian can come from the pass that finds the cut.
+    """
+    engine, weights = sample.engine, sample.engine_weights
+    cut, laplacian, degrees = engine.cut_laplacian(factor, t, sample.X, weights, diagonal)
+    affinity = PrunedAffinity(factor, cut, weights, diagonal, engine)
+    affinity.remember(sample.X, laplacian, degrees)
+    return affinity
+
+
+def pruned_beside(
+    sample: Sample, factor: Tall, t: float, diagonal: Column, other: HalfAffinity
+) -> tuple[PrunedAffinity, FloatMatrix]:
+    """Prune as `pruned_affinity` does; also X'(D - A)X of its sum A with another affinity, from the same pass."""
+    engine, weights = sample.engine, sample.engine_weights
+    cut, laplacian, _ = engine.cut_laplacian(factor, t, sample.X, weights, diagonal, other.half)
+    return PrunedAffinity(factor, cut, weights, diagonal, engine), laplacian
+
+
+def diagonal_counts(sample: Sample, diagonal: DiagonalRule, share: float = 1.0) -> Column:
+    """How often a row's product with itself counts: copies of a row meet each other, and each itself unless dropped.
+
+    A row that counts as less than one has no copies. Where pairs are a `share` of all pairs, a row's product with
+    itself, which is no sampled pair, counts by that share.
+    """
+    weights = sample.engine_weights
+    counts = weights**2 - weights + (weights * share if diagonal == "keep" else 0.0)
+    return counts * (counts > 0)
+
+
+class MethodSettings(NamedTuple):
+    """What the method is told beside the rows."""
+
+    n_clusters: int
+    n_components: int
+    n_iter: int = 1
+    affinity: AdaptiveAffinity = AdaptiveAffinity()
 
 
 class Job(NamedTuple):
@@ -185,7 +253,7 @@ class Links:
     laplacian: FloatMatrix
     degrees: Any  # DegreeSums, or RowDegrees of rows at hand
     cut: float
-    affinity: PrunedAffinity | None = None
+    affinity: Any = None  # PrunedAffinity of rows at hand
 
     def __add__(self, other: "Links") -> "Links":
         return Links(self.laplacian + other.laplacian, self.degrees + other.degrees, self.cut + other.cut)
@@ -206,12 +274,9 @@ class Pruning(NamedTuple):
 
     def of(self, sample: Sample) -> tuple[Tall, float, Column]:
         """P of a block, how many entries are kept, and how often one on the diagonal counts."""
-        weights, nowhere = sample.engine_weights, np.zeros(len(self.onto))
-        P = sample.engine.project(sample.X, 1.0, nowhere, self.onto.T / np.sqrt(self.share))
-        on_diagonal = weights**2 - weights
-        if self.diagonal == "keep":
-            on_diagonal = on_diagonal + weights * self.share
-        return P, max(1.0, np.floor(sample.size**2 / self.alpha_c)), not_negative(on_diagonal)
+        P = sample.engine.project(sample.X, 1.0, np.zeros(len(self.onto)), self.onto.T / np.sqrt(self.share))
+        t = max(1.0, np.floor(sample.size**2 / self.alpha_c))
+        return P, t, diagonal_counts(sample, self.diagonal, self.share)
 
     def links(self, sample: Sample, affinity: PrunedAffinity, laplacian: FloatMatrix, degrees: Column) -> Links:
         """What a block says."""
@@ -221,19 +286,11 @@ class Pruning(NamedTuple):
         return Links(laplacian, DegreeSums(rows.gram, rows.total), affinity.cut * self.share)
 
 
-def first_links(pruning: Pruning, graph: GraphOf, kernel: HeatKernel, sample: Sample) -> Links:
+def first_links(pruning: Pruning, graph: GraphOf, kernel: HeatKernel | None, sample: Sample) -> Links:
     """Laplacian of heat-kernel graph and intermediate affinity together, and the degrees of the graph alone."""
     heat = heat_affinity(graph(sample), kernel, sample)
     affinity, laplacian = pruned_beside(sample, *pruning.of(sample), heat)
-    return pruning.links(sample, affinity, laplacian, heat.degrees())
-
-
-def projected_factor(
-    laplacian: FloatMatrix, bound: FloatMatrix, gram: FloatMatrix, n_columns: int, n: int, engine: Engine
-) -> FloatMatrix:
-    """Map of prepared rows onto the left singular vectors of their projection, P of the final affinity."""
-    projection = whitened_eigenpairs(laplacian, bound, n_columns, eigh=engine.eigh).vectors
-    return projection @ left_vector_map(projection.T @ gram @ projection, n_columns, n)
+    return pruning.links(sample, affinity, laplacian, heat.half.degrees())
 
 
 def final_links(pruning: Pruning, sample: Sample) -> Links:
@@ -288,9 +345,7 @@ class Evidence(NamedTuple):
 
 def adapt(
     rows: Blocks,
-    settings: AdaptiveAffinity,
-    n_clusters: int,
-    n_iter: int,
+    method: MethodSettings,
     graph: GraphOf,
     counted: Sequence[Counts] | None = None,
     tell: Callable[[str], None] = lambda text: None,
@@ -298,28 +353,9 @@ def adapt(
     """Learn the affinities of all blocks together, and where there are several, of either half of them beside.
 
     The halves share neighbours and intermediate affinity with the whole, so that they cost one more pass for their
-    own final affinities.
-
-    Parameters
-    ----------
-    rows : Blocks
-        Prepared rows.
-    settings : AdaptiveAffinity
-        Settings.
-    n_clusters, n_iter : int
-        Number of clusters, and how often projection and final affinity are repeated.
-    graph : callable
-        Gives the neighbour graph of a block.
-    counted : list of Counts, default=None
-        What `counted_halves` found, where it is known.
-    tell : callable, default=None
-        Hears of blocks done.
-
-    Returns
-    -------
-    list of Evidence
-        Of all blocks, then of the halves.
+    own final affinities. Parameters are those of `learn`; what comes back is of all blocks, then of the halves.
     """
+    settings, n_clusters = method.affinity, method.n_clusters
     engine, n_blocks = rows.engine, rows.n_blocks
     halves, counts = halves_of(n_blocks), counted_halves(rows) if counted is None else counted
     everything = reduce(add, counts)
@@ -334,7 +370,7 @@ def adapt(
         return rows.totals(jobs, lambda block: tell(f"block {block + 1} of {n_blocks}: {what}"))
 
     left = whitening(everything.gram, n, engine.eigh)
-    work = partial(first_links, pruning(0, everything, left[:, :rank]), graph, resolve_heat(settings.heat))
+    work = partial(first_links, pruning(0, everything, left[:, :rank]), graph, settings.heat)
     found = totals([Job(half, work) for half in halves], "neighbours and intermediate affinity")
     groups = [(range(n_blocks), everything, reduce(add, found))]
     if n_blocks > 1:
@@ -350,10 +386,92 @@ def adapt(
     def job(index: int) -> Job:
         blocks, known, first = groups[index]
         laplacian = first.laplacian + final[index].laplacian if final else first.laplacian
-        onto = projected_factor(laplacian, bounds[index], known.gram, n_columns, n, engine)
+        onto = projected_left_vectors(laplacian, bounds[index], known.gram, n_columns, n, engine.eigh)
         return Job(blocks, partial(final_links, pruning(1, known, onto)))
 
     bounds = list(engine.each(bound, range(len(groups))))
-    for _ in range(n_iter):
+    for _ in range(method.n_iter):
         final = totals(list(engine.each(job, range(len(groups)))), "final affinity")
     return [Evidence(*group, last) for group, last in zip(groups, final, strict=True)]
+
+
+class Learned(NamedTuple):
+    """The affinity Δ + D that LPP is applied to, and the two pruned affinities it came from."""
+
+    affinity: SumAffinity
+    intermediate: PrunedAffinity
+    final: PrunedAffinity
+
+
+def adaptive_affinity(
+    sample: Sample, graph: Graph, n_clusters: int, n_iter: int, settings: AdaptiveAffinity
+) -> Learned:
+    """Steps 1 to 4 of the method on prepared rows, as `adapt` takes them on all pairs.
+
+    Each further iteration repeats projection and final affinity with the current Δ beside the intermediate one.
+    """
+    (found,) = adapt(AllRows(sample), MethodSettings(n_clusters, n_clusters, n_iter, settings), lambda _: graph)
+    degrees = DiagonalAffinity(found.first.degrees.column, sample.engine)
+    affinity = SumAffinity((found.final.affinity, degrees), sample.engine)
+    return Learned(affinity, found.first.affinity, found.final.affinity)
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedMap:
+    """A projection of prepared rows, what it rests on, and where there are several blocks, those of either half."""
+
+    projection: Projection
+    evidence: Evidence
+    moments: FloatMatrix  # X'X over the number of rows, copies counted
+    cuts: tuple[float, float]  # smallest magnitudes kept, intermediate and final, on average over blocks
+    halves: tuple[Projection, ...] = ()
+
+
+def learn(
+    rows: Blocks,
+    settings: MethodSettings,
+    graph: GraphOf,
+    *,
+    counted: Sequence[Counts] | None = None,
+    phase: Callable[[str], AbstractContextManager[Any]] = nullcontext,
+    tell: Callable[[str], None] = lambda text: None,
+) -> LearnedMap:
+    """Learn a linear map of prepared rows.
+
+    Parameters
+    ----------
+    rows : Blocks
+        Prepared rows: `AllRows`, or row blocks.
+    settings : MethodSettings
+        Settings.
+    graph : callable
+        Gives the neighbour graph of a block: found, or brought by the caller.
+    counted : list of Counts, default=None
+        What `counted_halves` found, where it is known.
+    phase : callable
+        Gives the context to run a named phase in.
+    tell : callable
+        Hears of row blocks done.
+    """
+    with phase("affinity"):
+        found = adapt(rows, settings, graph, counted, tell)
+    with phase("projection"):
+
+        def projection(index: int) -> Projection:
+            return _projection(found[index], settings.n_components, found[0].counts.n_distinct, rows.engine)
+
+        # Small eigenproblems run on one thread each: those of the halves have time beside that of the whole.
+        learned, *halves = rows.engine.each(projection, range(len(found)))
+    blocks, counts, first, final = found[0]
+    cuts = (first.cut / len(blocks), final.cut / len(blocks))
+    return LearnedMap(learned, found[0], counts.gram / counts.size, cuts, tuple(halves))
+
+
+def _projection(found: Evidence, n_components: int, n_distinct: int, engine: Engine) -> Projection:
+    """LPP on final affinity and heat-kernel degrees, as `adaam.projection.lpp` has it."""
+    degrees, counts = found.first.degrees + found.final.degrees, found.counts
+
+    def even() -> FloatMatrix:
+        return np.asarray(degrees.total / counts.size * counts.gram)
+
+    return degree_projection(found.final.laplacian, degrees.gram, n_components, n_distinct, even, engine.eigh)

@@ -5,17 +5,16 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 from sklearn.base import BaseEstimator
 
 from adaam._checks import check_number, check_whole, check_word
-from adaam._typing import FloatVector, IntVector
-from adaam.affinity.heat import HeatKernel, linked_share, resolve_heat
-from adaam.affinity.pairs import BLOCK_BYTES, edge_affinity
+from adaam._typing import FloatVector
+from adaam.affinity.heat import BLOCK_BYTES, HeatKernel, edge_affinity, linked_share, resolve_heat
 from adaam.affinity.values import NeighborSource, SparseAffinity
 from adaam.engines.blocks import row_blocks
 from adaam.engines.neighbors.graph import NeighborGraph
-from adaam.sample import Sample
+from adaam.prepare import Sample
 
 # Votes of fractional weights are sums that round; counts this close are equal.
 VOTE_TOLERANCE = 1e-9
@@ -79,23 +78,12 @@ class ConsensusAffinity(BaseEstimator):
     def learn(self, sample: Sample, neighbors: NeighborSource) -> SparseAffinity:
         """Build the graph of the sample.
 
-        Parameters
-        ----------
-        sample : Sample
-            Prepared rows and their weights.
-        neighbors : callable
-            Gives the graph of k nearest neighbours.
-
-        Returns
-        -------
-        SparseAffinity
-            Symmetric and non-negative; every row with a neighbour has an edge. The diagonal is zero but for rows that
-            stand for several copies.
+        It is symmetric and non-negative; every row with a neighbour has an edge. The diagonal is zero but for rows that
+        stand for several copies.
         """
         k = check_whole("n_neighbors", self.n_neighbors)
         threshold = _check_threshold(self.threshold)
         heat = resolve_heat(self.heat)
-        heat.check()
         graph = neighbors(k).host()
 
         ballots = ballots_of(graph, sample.weights)
@@ -175,17 +163,13 @@ def ballots_of(graph: NeighborGraph, weights: FloatVector) -> Ballots:
 def elected_edges(ballots: Ballots, needed: FloatVector) -> tuple[csr_array, FloatVector]:
     """Mark pairs with as many votes as their first row needs, and rows whose copies have as many among themselves."""
     enough = needed * (1 - VOTE_TOLERANCE)
-    rows: list[IntVector] = []
-    columns: list[IntVector] = []
+    parts: list[csr_array] = []
     for block in ballots.blocks():
         votes = ballots.votes(block)
-        voters = np.repeat(np.arange(block.start, block.stop), np.diff(votes.indptr))
-        kept = votes.data >= enough[voters]
-        rows.append(voters[kept])
-        columns.append(votes.indices[kept])
-    pairs = np.concatenate(rows), np.concatenate(columns)
-    elected = csr_array((np.ones(len(pairs[0])), pairs), shape=ballots.taken.shape)
-    return elected, ballots.own_votes() >= enough
+        votes.data = (votes.data >= np.repeat(enough[block], np.diff(votes.indptr))).astype(np.float64)
+        votes.eliminate_zeros()
+        parts.append(votes)
+    return csr_array(vstack(parts)), ballots.own_votes() >= enough
 
 
 def budget_votes(ballots: Ballots, graph: NeighborGraph) -> float:

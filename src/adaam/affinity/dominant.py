@@ -8,14 +8,13 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from adaam._checks import check_kind, check_number, check_whole, warn_caller
+from adaam._checks import check_number, check_whole, warn_caller
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam.affinity.heat import HeatKernel, resolve_heat
-from adaam.affinity.pairs import BLOCK_BYTES, edge_affinity
+from adaam.affinity.heat import BLOCK_BYTES, HeatKernel, edge_affinity, resolve_heat
 from adaam.affinity.values import NeighborSource, SparseAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
-from adaam.sample import Sample
+from adaam.prepare import Sample
 
 # The self-tuning Gaussian that the literature on dominant sets and neighbourhood selection uses.
 LOCAL_HEAT = HeatKernel(width=1.0, rule="self-tuning", power=2)
@@ -107,19 +106,9 @@ class DominantAffinity(BaseEstimator):
     def learn(self, sample: Sample, neighbors: NeighborSource) -> DominantNeighborhoods:
         """Build the graph of the sample.
 
-        Parameters
-        ----------
-        sample : Sample
-            Prepared rows and their weights.
-        neighbors : callable
-            Gives the graph of k nearest neighbours.
-
-        Returns
-        -------
-        DominantNeighborhoods
-            Symmetric and non-negative, with no edge that the k-NN graph does not have; every row with a neighbour has
-            an edge. The diagonal is zero but for rows that stand for several copies. `converged` and `n_iter` tell how
-            the search of each row ended.
+        It is symmetric and non-negative, with no edge that the k-NN graph does not have; every row with a neighbour has
+        an edge. The diagonal is zero but for rows that stand for several copies. `converged` and `n_iter` tell how the
+        search of each row ended.
 
         Warns
         -----
@@ -131,10 +120,7 @@ class DominantAffinity(BaseEstimator):
         tol = check_number("tol", self.tol, above=0.0)
         cut = check_number("cut", self.cut, above=0.0, up_to=1.0)
         heat = resolve_heat(self.heat)
-        local = LOCAL_HEAT if self.local_heat is None else self.local_heat
-        check_kind("local_heat", local, HeatKernel, "a HeatKernel or None")
-        heat.check()
-        local.check()
+        local = resolve_heat(self.local_heat, "local_heat", LOCAL_HEAT)
         graph = neighbors(k).host()
 
         X = sample.engine.to_host(sample.X)
@@ -221,19 +207,8 @@ def local_affinities(X: FloatMatrix, near: Neighborhoods, kernel: FittedHeat) ->
 def replicator(A: FloatMatrix, start: FloatMatrix, max_iter: int, tol: float) -> Rest:
     """Iterate x <- x (Ax) / x'Ax for a batch of systems, each until its shares change by less than `tol` in sum.
 
-    Parameters
-    ----------
-    A : array of shape (b, m, m)
-        Symmetric non-negative affinities.
-    start : array of shape (b, m)
-        Shares to start from, of any positive sum; a share of 0 stays 0.
-    max_iter, tol : int, float
-        When to stop.
-
-    Returns
-    -------
-    Rest
-        Shares that are non-negative and sum to 1, each system's as they were when it stopped. x'Ax never falls.
+    Affinities, (b, m, m), are symmetric and non-negative; shares, (b, m), start from any positive sum, and one of 0
+    stays 0. They end non-negative, of sum 1, each system's as they were when it stopped. x'Ax never falls.
     """
     shares = start / start.sum(axis=1, keepdims=True)
     converged = np.zeros(len(A), bool)

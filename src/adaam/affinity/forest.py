@@ -10,14 +10,12 @@ from sklearn.utils import check_random_state
 
 from adaam._checks import check_whole
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam.affinity.heat import neighbor_affinity
-from adaam.affinity.pairs import BLOCK_BYTES
+from adaam.affinity.heat import BLOCK_BYTES, neighbor_affinity
 from adaam.affinity.values import NeighborSource, SparseAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.neighbors.graph import NeighborGraph
-from adaam.engines.neighbors.ties import MAX_WIDENING
+from adaam.engines.neighbors.graph import MAX_WIDENING, NeighborGraph
 from adaam.graph import neighbor_graph
-from adaam.sample import Sample
+from adaam.prepare import Sample
 
 
 class ForestAffinity(BaseEstimator):
@@ -99,21 +97,11 @@ class ForestAffinity(BaseEstimator):
         self.random_state = random_state
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> SparseAffinity:
-        """Grow the forest and keep the most alike rows of each.
+        """Grow the forest, which finds its own neighbours, and keep the most alike rows of each.
 
-        Parameters
-        ----------
-        sample : Sample
-            Prepared rows and their weights.
-        neighbors : callable
-            Not used: the forest finds its own neighbours.
-
-        Returns
-        -------
-        SparseAffinity
-            Symmetric, entries in [0, 1] (times the weights of the two rows). The diagonal is zero but for rows that
-            stand for several copies. A row that shares no leaf with another is linked to its nearest one as if a
-            single tree had held both.
+        The affinity is symmetric, with entries in [0, 1] (times the weights of the two rows). The diagonal is zero but
+        for rows that stand for several copies. A row that shares no leaf with another is linked to its nearest one as
+        if a single tree had held both.
         """
         k = check_whole("n_neighbors", self.n_neighbors)
         n_trees = check_whole("n_trees", self.n_trees)
@@ -148,10 +136,7 @@ def forest_leaves(
 ) -> IntMatrix:
     """Grow a forest that tells rows from made-up ones; return the leaf of each row in each tree.
 
-    Returns
-    -------
-    array of shape (n, n_trees)
-        Leaves numbered through all trees, so that no two trees share a number.
+    Leaves are numbered through all trees, so that no two trees share a number.
     """
     n, d = X.shape
     made_up = np.empty_like(X)

@@ -1,14 +1,53 @@
-"""Heat-kernel weights on a nearest-neighbour graph."""
+"""Heat-kernel weights on the edges of a graph: the nearest neighbours of each row, or edges that a learner chose."""
+
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array, triu
 from sklearn.base import BaseEstimator
 
 from adaam._checks import check_kind, check_number, check_whole, check_word
-from adaam._typing import BandwidthRule, Column, FloatVector
-from adaam.affinity.values import HalfAffinity, NeighborSource, SparseAffinity
-from adaam.engines import FittedHeat, Graph, NeighborGraph
-from adaam.sample import Sample
+from adaam._typing import BandwidthRule, BoolArray, Column, FloatMatrix, FloatVector, IntVector, Tall
+from adaam.affinity.values import NeighborSource, SparseAffinity
+from adaam.engines import Engine, FittedHeat, Graph, NeighborGraph
+from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.protocol import Half
+from adaam.prepare import Sample
+
+# Memory for the temporaries of one thread, as the engines have it.
+BLOCK_BYTES = 1 << 25
+
+
+@dataclass(frozen=True)
+class HalfAffinity:
+    """A symmetric affinity A = H + H', known by its half H: each edge of a neighbour graph where it was found.
+
+    H stays where the engine works, in a form of its own.
+    """
+
+    half: Half
+    engine: Engine
+
+    @property
+    def weights(self) -> csr_array:
+        """All entries of A, put together on the host when asked for."""
+        half = self.half.host()
+        return csr_array(half + half.T)
+
+    def degrees(self) -> Column:
+        """Row sums A1."""
+        return self._degrees
+
+    @cached_property
+    def _degrees(self) -> Column:
+        return self.half.degrees()
+
+    def gram(self, X: Tall) -> FloatMatrix:
+        """Return X'AX."""
+        half: Half = self.engine.asarray(self.half)
+        gram = half.gram(X)
+        return gram + gram.T
 
 
 class HeatKernel(BaseEstimator):
@@ -47,21 +86,20 @@ class HeatKernel(BaseEstimator):
         return FittedHeat(float(self.width * scale), self.power)
 
 
-def resolve_heat(heat: HeatKernel | None) -> HeatKernel:
-    """Turn the `heat` parameter into settings; None means the paper's kernel."""
-    kernel: HeatKernel = check_kind("heat", HeatKernel() if heat is None else heat, HeatKernel, "a HeatKernel or None")
+# The paper's kernel.
+USUAL_HEAT = HeatKernel()
+
+
+def resolve_heat(heat: HeatKernel | None, name: str = "heat", usual: HeatKernel = USUAL_HEAT) -> HeatKernel:
+    """Turn a parameter into settings that are in range; None means the usual ones."""
+    kernel: HeatKernel = usual if heat is None else check_kind(name, heat, HeatKernel, "a HeatKernel or None")
+    kernel.check()
     return kernel
 
 
-def heat_affinity(graph: Graph, kernel: HeatKernel, sample: Sample) -> HalfAffinity:
-    """Heat weights on the graph, the larger of the two directions; copies of a row are linked with weight 1.
-
-    Returns
-    -------
-    HalfAffinity
-        Symmetric and non-negative. Its diagonal is zero but for rows that stand for several copies.
-    """
-    fitted = kernel.fitted(graph, sample.engine_weights)
+def heat_affinity(graph: Graph, kernel: HeatKernel | None, sample: Sample) -> HalfAffinity:
+    """Heat weights on the graph, the larger of the two directions; copies of a row are linked with weight 1."""
+    fitted = (USUAL_HEAT if kernel is None else kernel).fitted(graph, sample.engine_weights)
     return HalfAffinity(graph.heat_half(fitted, sample.engine_weights), sample.engine)
 
 
@@ -95,5 +133,49 @@ class KNNAffinity(BaseEstimator):
     def learn(self, sample: Sample, neighbors: NeighborSource) -> HalfAffinity:
         """Build the graph of the sample."""
         heat = resolve_heat(self.heat)
-        heat.check()
         return heat_affinity(neighbors(check_whole("n_neighbors", self.n_neighbors)), heat, sample)
+
+
+def pair_distances(X: FloatMatrix, rows: IntVector, columns: IntVector) -> FloatVector:
+    """Euclidean distance of each pair of rows, from differences: coincident rows are at distance 0."""
+    distances = np.empty(len(rows))
+
+    def measure(pairs: slice) -> None:
+        difference = np.asarray(X[rows[pairs]], np.float64) - X[columns[pairs]]
+        distances[pairs] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+
+    blocks = row_blocks(len(rows), max(16, BLOCK_BYTES // (24 * max(1, X.shape[1]))))
+    for _ in ordered_map(measure, blocks):
+        pass
+    return distances
+
+
+def edge_affinity(
+    sample: Sample, graph: NeighborGraph, taken: csr_array, own: BoolArray, heat: HeatKernel
+) -> SparseAffinity:
+    """Heat weights on chosen edges, both directions; a row left without any keeps its nearest neighbours.
+
+    Entry (i, j) of `taken` is the share of j that row i takes, as in a `NeighborGraph`; its diagonal is zero. Copies of
+    the rows in `own` are linked among themselves. The graph sets the bandwidth, and names the nearest neighbours (more
+    than one where they are equally near).
+    """
+    n, weights = graph.n_rows, sample.weights
+    alone = (linked_share(taken).sum(axis=1) == 0) & ~(own & (graph.copies > 0))
+    nearest = _nearest_entries(graph, alone & (graph.copies == 0))
+    kept = csr_array((graph.shares[nearest], (graph.rows()[nearest], graph.indices[nearest])), shape=(n, n))
+
+    upper = triu(linked_share(csr_array(taken + kept)), k=1, format="coo")
+    rows, columns = upper.row, upper.col
+    distances = pair_distances(sample.engine.to_host(sample.X), rows, columns)
+    values = heat.fitted(graph, weights).weights(rows, columns, distances)
+    half = csr_array((values * upper.data * weights[rows] * weights[columns], (rows, columns)), shape=(n, n))
+    diagonal = np.where(own | alone, weights * graph.copies, 0.0)
+    return SparseAffinity(csr_array(half + half.T + diags_array(diagonal)), sample.engine)
+
+
+def _nearest_entries(graph: NeighborGraph, wanted: BoolArray) -> IntVector:
+    """Entries of the graph that hold the nearest neighbours of the wanted rows, all of them on a tie."""
+    rows = graph.rows()
+    nearest = np.full(graph.n_rows, np.inf)
+    np.minimum.at(nearest, rows, graph.distances)
+    return np.flatnonzero(wanted[rows] & (graph.distances == nearest[rows]))

@@ -23,22 +23,10 @@ ATTRIBUTE = re.compile(r"@attribute\s+(?:'([^']*)'|\"([^\"]*)\"|([^\s'\"]\S*))\s
 
 
 def read_arff(path: Path, target: str, max_rows: int) -> Arrays:
-    """Read a dense ARFF file.
+    """Read a dense ARFF file; more rows than `max_rows` are an error, before they fill the memory.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    target : str
-        Name of the column that holds the classes; all others must be numbers.
-    max_rows : int
-        More rows than these are an error, before they fill the memory.
-
-    Returns
-    -------
-    Arrays
-        Rows in the order of the file, in uint8 where all numbers are whole and in 0..255 and in float32 otherwise;
-        classes as numbers where all of them are whole numbers, as words otherwise.
+    All columns but the target must be numbers: uint8 where all are whole and in 0..255, float32 otherwise. Classes are
+    numbers where all of them are whole numbers, words otherwise.
     """
     with reading(path, "ARFF", DataFileError), path.open(encoding="utf-8", newline=None) as stream:
         lines = _numbered(path, stream)
@@ -92,34 +80,25 @@ def _rows(path: Path, lines: Iterator[tuple[int, str]], column: int, n_columns: 
     while block := list(islice(lines, BLOCK_LINES)):
         if len(classes) + len(block) > max_rows:
             raise DataFileError(f"{path}: has more than {max_rows} rows, so it is another data set.")
-        numbers = []
         for number, line in block:
             n_values = line.count(",") + 1
             if n_values != n_columns:
                 raise DataFileError(f"{path}: line {number} has {n_values} values for {n_columns} columns.")
-            before, label, after = _parted(line, column, n_columns)
+            # From the end, where the classes mostly are: taking a line apart costs more than reading its numbers.
+            label = line.rsplit(",", n_columns - column)[column - n_columns]
             classes.append(label.strip().strip("'\""))
-            numbers.append(f"{before},{after}" if before and after else before or after)
-        blocks.append(_numbers(path, block[0][0], numbers))
+        numbers = [place for place in range(n_columns) if place != column]
+        blocks.append(_numbers(path, block, numbers))
     if not blocks:
         raise DataFileError(f"{path}: has no rows.")
     return Arrays(np.concatenate(blocks), _classes(classes))
 
 
-def _parted(line: str, column: int, n_columns: int) -> tuple[str, str, str]:
-    """Return a line's values before a column, in it and after it."""
-    if column == n_columns - 1:  # where it mostly is; taking the line apart costs more than reading its numbers
-        before, _, label = line.rpartition(",")
-        return before, label, ""
-    values = line.split(",", column + 1)
-    return ",".join(values[:column]), values[column], values[column + 1]
-
-
-def _numbers(path: Path, first: int, lines: list[str]) -> FloatMatrix:
+def _numbers(path: Path, block: list[tuple[int, str]], columns: list[int]) -> FloatMatrix:
     try:
-        values = np.loadtxt(lines, delimiter=",", comments=None, ndmin=2)
+        values = np.loadtxt([line for _, line in block], delimiter=",", comments=None, usecols=columns, ndmin=2)
     except ValueError as error:
-        raise DataFileError(f"{path}: among the rows from line {first} on: {error}.") from error
+        raise DataFileError(f"{path}: among the rows from line {block[0][0]} on: {error}.") from error
     with np.errstate(invalid="ignore"):
         small = values.astype(np.uint8)
     return small if np.array_equal(small, values) else values.astype(np.float32)

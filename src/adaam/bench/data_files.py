@@ -1,26 +1,39 @@
 """Rows and classes from files that others wrote: .npz, .mat of either generation, IDX.
 
-Nothing in a file is run: no pickles, sizes are checked before anything is unpacked, types after.
+Nothing in a file is run: no pickles, sizes are checked before anything is unpacked, types after. MATLAB 5 files are
+read here, since SciPy's reader ends the process where their parts are damaged.
 """
 
 import gzip
 import math
+import struct
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csc_array, issparse
 
 from adaam._typing import FloatMatrix, IntVector
-from adaam.bench.mat5 import is_mat5, read_matrices
 from adaam.untrusted import MAX_BYTES, NUMBERS, NUMBERS_AND_WORDS, UnreadableFileError, open_archive, reading
 
 IDX_IMAGES, IDX_LABELS = 0x0803, 0x0801
 ROWS, CLASSES = ("fea", "X"), ("gnd", "y", "Y")
 # Deflate packs at most so many times; an HDF5 data set that claims more than that was never written.
 MOST_PACKED = 1032
+
+# MATLAB 5 files.
+HEADER_BYTES = 128
+MATRIX, COMPRESSED = 14, 15
+SPARSE_CLASS, NUMBER_CLASSES, COMPLEX_FLAG = 5, range(6, 16), 0x0800
+
+# Types of elements by their number in the format.
+TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+Element = tuple[int, memoryview]
 
 
 class DataFileError(UnreadableFileError):
@@ -54,9 +67,10 @@ def read_mat(path: Path, image_shape: tuple[int, int] | None = None) -> Arrays:
     _check_file(path)
     with reading(path, "mat", DataFileError):
         with path.open("rb") as stream:
-            newer = b"MATLAB 7.3" in stream.read(116)
-        older = _read_mat5 if is_mat5(path) else _read_mat4
-        X, y = _read_hdf5(path) if newer else older(path)
+            start = stream.read(116)
+        # Files of MATLAB 4 have a zero among their first four bytes.
+        older = _read_mat4 if 0 in start[:4] else _read_mat5
+        X, y = _read_hdf5(path) if b"MATLAB 7.3" in start else older(path)
         for name, array in (("rows", X), ("classes", y)):
             if array.dtype.kind not in NUMBERS:
                 raise DataFileError(f"{path}: its {name} are {array.dtype}, not numbers.")
@@ -176,3 +190,89 @@ def _check_file(path: Path) -> None:
         raise DataFileError(f"{path}: no such file.")
     if not path.is_file():  # a pipe would be waited for
         raise DataFileError(f"{path}: is no regular file.")
+
+
+def read_matrices(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
+    """Read the matrices of some names; to be used within `reading`, which names the file.
+
+    Returns
+    -------
+    dict
+        For each name that is there a dense array; other names in the file have None.
+    """
+    if path.stat().st_size > MAX_BYTES:
+        raise UnreadableFileError(f"it has {path.stat().st_size} bytes")
+    content = memoryview(path.read_bytes())
+    order = {b"IM": "<", b"MI": ">"}.get(bytes(content[126:128]))
+    if order is None:
+        raise UnreadableFileError("it does not say in which order its bytes are")
+    found: dict[str, Any] = {}
+    for kind, whole in _elements(content[HEADER_BYTES:], order):
+        inside = whole
+        if kind == COMPRESSED:
+            packed = zlib.decompressobj()
+            inside = memoryview(packed.decompress(whole, MAX_BYTES))
+            if packed.unconsumed_tail:
+                raise UnreadableFileError(
+                    f"a part unpacks to too much, more than the {MAX_BYTES} bytes that are allowed"
+                )
+            kind, inside = next(_elements(inside, order), (0, inside))
+        parts = _elements(inside, order)
+        if kind != MATRIX or len(head := list(islice(parts, 3))) < 3:
+            continue
+        name = bytes(head[2][1]).decode("latin-1")
+        found[name] = _matrix(name, head, parts, order) if name in names and name not in found else None
+    return found
+
+
+def _matrix(name: str, head: list[Element], parts: Iterator[Element], order: str) -> Any:
+    flags = int(np.frombuffer(head[0][1], f"{order}u4")[0])
+    shape = tuple(map(int, np.frombuffer(head[1][1], f"{order}i4")))
+    kind = flags & 0xFF
+    if flags & COMPLEX_FLAG or (kind != SPARSE_CLASS and kind not in NUMBER_CLASSES):
+        raise UnreadableFileError(f"{name} is of class {kind}, not a matrix of real numbers")
+    if min(shape, default=-1) < 0 or 8 * math.prod(shape) > MAX_BYTES:
+        raise UnreadableFileError(f"{name} has shape {shape}")
+    if kind == SPARSE_CLASS:
+        return _sparse(name, shape, [_numbers(part, order) for part in islice(parts, 3)])
+    values = _numbers(next(parts, (0, memoryview(b""))), order)
+    if values.size != math.prod(shape):
+        raise UnreadableFileError(f"{name} holds {values.size} numbers for shape {shape}")
+    return values.astype(values.dtype.newbyteorder("=")).reshape(shape, order="F")
+
+
+def _sparse(name: str, shape: tuple[int, ...], held: list[Any]) -> Any:
+    if len(shape) != 2 or len(held) != 3:
+        raise UnreadableFileError(f"{name} lacks parts of a sparse matrix")
+    indices, starts, data = held
+    starts = starts[: shape[1] + 1]
+    if len(starts) != shape[1] + 1 or not 0 <= starts[-1] <= min(len(indices), len(data)):
+        raise UnreadableFileError(f"{name} does not hold what a sparse matrix of shape {shape} takes")
+    n_entries = int(starts[-1])
+    values = data[:n_entries].astype(np.float64)
+    matrix = csc_array((values, indices[:n_entries].astype(np.int64), starts.astype(np.int64)), shape=shape)
+    matrix.check_format(full_check=True)
+    return matrix.toarray()
+
+
+def _numbers(element: Element, order: str) -> Any:
+    kind, content = element
+    if kind not in TYPES:
+        raise UnreadableFileError(f"a matrix holds a part of type {kind}, which is none of numbers")
+    return np.frombuffer(content, f"{order}{TYPES[kind]}")
+
+
+def _elements(content: memoryview, order: str) -> Iterator[Element]:
+    """Yield type and content of each element; four bytes or less stand within the tag, others end at eight bytes."""
+    place = 0
+    while place + 8 <= len(content):
+        kind, size = struct.unpack_from(f"{order}2I", content, place)
+        if kind >> 16:
+            kind, size, start, end = kind & 0xFFFF, kind >> 16, place + 4, place + 8
+        else:
+            start = place + 8
+            end = start + size + (-size % 8 if kind != COMPRESSED else 0)
+        if start + size > len(content):
+            raise UnreadableFileError("one of its parts is cut short")
+        yield kind, content[start : start + size]
+        place = end

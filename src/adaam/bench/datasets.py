@@ -1,18 +1,60 @@
 """The data sets of the evaluation: what they are, where they are found, and how they are loaded from a folder."""
 
+import os
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from platformdirs import user_cache_path
 from sklearn.datasets import load_digits
 
 from adaam._typing import FloatMatrix, IntVector
 from adaam.bench.data_files import Arrays, DataFileError, read_idx_pair, read_mat, read_npz
-from adaam.bench.places import searched
 
-DENG_CAI = "the .mat file (fea, gnd) that circulates with Deng Cai's MATLAB code"
-ORIGINATORS = "research use, under the originators' own terms; never part of this package"
+IDX_PARTS = (("train-images", "train-labels"), ("t10k-images", "t10k-labels"))
+
+
+def data_folder(given: str | None) -> Path | None:
+    """Return the folder that the option or the environment names."""
+    named = given or os.environ.get("ADAAM_DATA")
+    if not named:
+        return None
+    folder = Path(named)
+    if not folder.is_dir():
+        where = "--data" if given else "ADAAM_DATA"
+        raise DataFileError(f"{where}={named}: is not a folder. Name one that holds the data sets.")
+    return folder
+
+
+def cache_folder() -> Path:
+    """Return the user's own folder for fetched sets: ADAAM_CACHE, or the system's place for caches."""
+    own = os.environ.get("ADAAM_CACHE")
+    return Path(own) if own else user_cache_path("adaam", appauthor=False)
+
+
+def searched(folder: Path | None) -> tuple[Path, ...]:
+    """Return the folders that are looked in, in order: the one that was named, then the user's own."""
+    if folder is not None and not folder.is_dir():
+        raise DataFileError(f"{folder}: is not a folder. Give --data a folder that holds the data sets.")
+    return tuple(dict.fromkeys(each for each in (folder, cache_folder()) if each is not None))
+
+
+def fetch_folder(folder: Path | None) -> Path:
+    """Return where fetched sets go: the folder that was named if files can be made in it, else the user's own."""
+    if folder is not None and os.access(folder, os.W_OK | os.X_OK):
+        return folder
+    own = cache_folder()
+    try:
+        own.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataFileError(
+            f"{own}: cannot be made: {error.strerror}. Name a folder of your own with --data or ADAAM_CACHE."
+        ) from error
+    return own
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,115 +89,12 @@ class Data:
         return np.asarray(self.X[:n_rows], dtype=np.float64)
 
 
-MNIST_STEMS = ("mnist", "mnist_784")
-FETCH = "adaam datasets --fetch {}"
-LISTED = (
-    DataSet(
-        "umist",
-        "UMIST",
-        575,
-        1600,
-        20,
-        (40, 40),
-        "OpenML 41084 holds the 112x92 originals; the paper uses them at 40x40",
-        FETCH.format("umist"),
-        ORIGINATORS,
-        ("umist", "umist_40x40"),
-        note="151 of the 575 images of the file behind the published results are upsampled from the 32x32 set",
-        fetched="OpenML's order of rows; every image is resized from the originals, by averages over areas",
-    ),
-    DataSet(
-        "umist_32x32",
-        "UMIST 32x32",
-        575,
-        1024,
-        20,
-        (32, 32),
-        "as widely published at 32x32",
-        "save it as umist_32x32.mat (fea, gnd) or umist_32x32.npz (X, y, image_shape)",
-        ORIGINATORS,
-        ("umist_32x32",),
-        note="holds 10 exact duplicate rows",
-    ),
-    DataSet(
-        "coil20",
-        "COIL20",
-        1440,
-        1024,
-        20,
-        (32, 32),
-        DENG_CAI,
-        "save it as coil20.mat",
-        ORIGINATORS,
-        ("coil20",),
-    ),
-    DataSet(
-        "usps",
-        "USPS",
-        9298,
-        256,
-        10,
-        (16, 16),
-        "OpenML 41082",
-        FETCH.format("usps"),
-        "see the page it is obtained from",
-        ("usps",),
-        fetched="OpenML's order of rows; ink from 0 to 1 in place of -1 to 1",
-    ),
-    DataSet(
-        "mnist10k",
-        "MNIST",
-        10_000,
-        784,
-        10,
-        (28, 28),
-        "the first 10,000 rows of mnist, as in the paper",
-        FETCH.format("mnist"),
-        "as mnist",
-        MNIST_STEMS,
-        first_rows=10_000,
-        fetched="the first 10,000 rows in OpenML's order",
-    ),
-    DataSet(
-        "mnist",
-        "MNIST 70k",
-        70_000,
-        784,
-        10,
-        (28, 28),
-        "OpenML 554, or the four IDX files (train-images-idx3-ubyte.gz, ...)",
-        FETCH.format("mnist") + ", or put the IDX files into the folder",
-        "see the page it is obtained from",
-        MNIST_STEMS,
-        fetched="OpenML's order of rows",
-    ),
-    DataSet(
-        "exyaleb",
-        "ExYaleB",
-        2414,
-        1024,
-        38,
-        (32, 32),
-        DENG_CAI,
-        "save it as exyaleb.mat or YaleB_32x32.mat",
-        ORIGINATORS,
-        ("exyaleb", "yaleb_32x32"),
-    ),
-    DataSet(
-        "digits",
-        "Digits",
-        1797,
-        64,
-        10,
-        (8, 8),
-        "comes with scikit-learn (UCI's optical digits, test part)",
-        "nothing to do",
-        "as scikit-learn distributes it",
-        (),
-    ),
-)
-DATASETS: dict[str, DataSet] = {each.name: each for each in LISTED}
-IDX_PARTS = (("train-images", "train-labels"), ("t10k-images", "t10k-labels"))
+def _listed(name: str, table: dict[str, Any]) -> DataSet:
+    return DataSet(name, **table | {key: tuple(table[key]) for key in ("image_shape", "stems")})
+
+
+_TABLES = tomllib.loads((files("adaam.bench") / "datasets.toml").read_text(encoding="utf-8"))
+DATASETS = {name: _listed(name, table) for name, table in _TABLES.items()}
 
 
 def title_of(name: str) -> str:
@@ -198,7 +137,7 @@ def _files_in(folder: Path, stems: tuple[str, ...]) -> tuple[Path, ...]:
         for ending in (".npz", ".mat"):
             if stem + ending in here:
                 return (here[stem + ending],)
-    if stems == MNIST_STEMS:
+    if stems == DATASETS["mnist"].stems:
         wanted = [f"{part}-idx{3 if 'images' in part else 1}-ubyte" for pair in IDX_PARTS for part in pair]
         found = [here.get(part) or here.get(f"{part}.gz") for part in wanted]
         if all(found):

@@ -61,17 +61,8 @@ def read_text(url: str, network: Network, max_bytes: int = 1 << 20) -> str:
 def download(url: str, target: Path, md5: str, network: Network) -> None:
     """Fetch a file and verify it; what an interrupted fetch has left is gone on with.
 
-    Parameters
-    ----------
-    url : str
-        Where it is, by http or https.
-    target : Path
-        Where it appears once it is whole and verified. Until then its beginning is beside it under a name that holds
-        the checksum, so that pieces of two versions never meet.
-    md5 : str
-        Its checksum in hexadecimal.
-    network : Network
-        Patience, limits and listeners.
+    The file appears once it is whole and verified. Until then its beginning is beside it under a name that holds the
+    checksum, so that pieces of two versions never meet.
 
     Raises
     ------

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -13,10 +13,10 @@ from threadpoolctl import threadpool_limits
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.bench.datasets import Data
 from adaam.bench.methods import METHODS, Case
-from adaam.bench.run import STARTS_PER_ROUND, default_neighbors
+from adaam.bench.run import STARTS_PER_ROUND, scores
 from adaam.bench.session import session_record
 from adaam.engines import CPUEngine
-from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
+from adaam.graph import paper_neighbors
 
 PLAIN = "rows as they are"  # how a selection names a metric that is not learned
 MAX_ROWS = 3000  # more points would hide one another and make the page slow
@@ -26,6 +26,14 @@ MAX_COMPONENTS = 64
 N_NEAREST = 8
 
 
+class Stored(NamedTuple):
+    """How an array is stored: its type, its shape in letters, and the letter of a number that its values are below."""
+
+    dtype: str
+    shape: str
+    below: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Exhibit:
     """Some rows of a data set: as they are, under AdaAM's map, and in the metric that AdaAMClustering chose.
@@ -33,43 +41,39 @@ class Exhibit:
     All arrays speak of the same rows in the same order; neighbours are positions among them. Clusters carry the number
     of the class they are matched to. A tile is what a row looks like: its image, or one line of its values, each
     feature from its least to its largest.
+
+    Letters of the shapes: p rows that are shown, n rows and d features of the data set, c classes, k neighbours, h x w
+    pixels of a tile, m components, f features that tiles show (none for images).
     """
 
     about: Mapping[str, Any]
-    rows: IntVector  # (p,) places in the data set, ascending
-    classes: IntVector  # (p,)
-    clusters: IntVector  # (p,)
-    before: FloatMatrix  # (p, 2) plane of the rows as they are
-    after: FloatMatrix  # (p, 2) plane of the learned space
-    nearest_before: IntMatrix  # (p, k) nearest first
-    nearest_after: IntMatrix  # (p, k)
-    tiles: IntMatrix  # (p, height, width) of bytes
-    components: FloatMatrix  # (m, height, width) weights of each component
-    patterns: FloatMatrix  # (m, height, width) what changes along with it: its covariance with the features
-    features: IntVector  # (width,) which features the tiles show; empty for images
-    confusion: IntMatrix  # (c, c) rows of the whole data set by class and by cluster
-    chosen: FloatMatrix  # (p, 2) plane of the metric that AdaAMClustering chose
-    chosen_clusters: IntVector  # (p,)
-    nearest_chosen: IntMatrix  # (p, k)
-    chosen_confusion: IntMatrix  # (c, c)
+    rows: Annotated[IntVector, Stored("int32", "p", "n")]  # places in the data set, ascending
+    classes: Annotated[IntVector, Stored("int32", "p", "c")]
+    clusters: Annotated[IntVector, Stored("int32", "p", "c")]
+    before: Annotated[FloatMatrix, Stored("float32", "p2")]  # plane of the rows as they are
+    after: Annotated[FloatMatrix, Stored("float32", "p2")]  # plane of the learned space
+    nearest_before: Annotated[IntMatrix, Stored("int32", "pk", "p")]  # nearest first
+    nearest_after: Annotated[IntMatrix, Stored("int32", "pk", "p")]
+    tiles: Annotated[IntMatrix, Stored("uint8", "phw")]
+    components: Annotated[FloatMatrix, Stored("float32", "mhw")]  # weights of each component
+    patterns: Annotated[FloatMatrix, Stored("float32", "mhw")]  # what changes with it: covariances of features
+    features: Annotated[IntVector, Stored("int32", "f", "d")]  # which features the tiles show
+    confusion: Annotated[IntMatrix, Stored("int32", "cc")]  # rows of the whole data set by class and by cluster
+    chosen: Annotated[FloatMatrix, Stored("float32", "p2")]  # plane of the metric that AdaAMClustering chose
+    chosen_clusters: Annotated[IntVector, Stored("int32", "p", "c")]
+    nearest_chosen: Annotated[IntMatrix, Stored("int32", "pk", "p")]
+    chosen_confusion: Annotated[IntMatrix, Stored("int32", "cc")]
 
 
 def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS_PER_ROUND) -> Exhibit:
     """Fit AdaAM and AdaAMClustering once by their defaults, as round 0 of a plan does, and keep what can be looked at.
 
-    Parameters
-    ----------
-    data : Data
-        A whole data set. Classes score, match clusters and mark neighbours; they choose nothing.
-    name : str
-        Its name.
-    seed, n_starts : int
-        As in `run_case`, so that the clusters shown are those of the first recorded round.
+    Classes score, match clusters and mark neighbours; they choose nothing.
     """
     X, classes = data.rows(), data.classes
     n, d = X.shape
     n_clusters = len(np.unique(classes))
-    k = default_neighbors(n, n_clusters)
+    k = paper_neighbors(n, n_clusters)
     metric = METHODS["adaam"].make(Case(n, d, n_clusters, k, "reference", seed))
     Z = metric.fit_transform(X)
     with threadpool_limits(limits=1):
@@ -97,17 +101,13 @@ def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS
         "is_image": shape is not None,
         "seed": seed,
         "n_starts": n_starts,
-        "acc": clustering_accuracy(classes, clusters),
-        "nmi": normalized_mutual_information(classes, clusters),
-        "ari": adjusted_rand_index(classes, clusters),
+        **scores(classes, clusters),
         "chosen": {
             "metric": best.metric,
             "preparation": best.preparation,
             "head": best.head,
             "learned": best.metric != PLAIN,
-            "acc": clustering_accuracy(classes, chosen_clusters),
-            "nmi": normalized_mutual_information(classes, chosen_clusters),
-            "ari": adjusted_rand_index(classes, chosen_clusters),
+            **scores(classes, chosen_clusters),
         },
         "session": session_record(),
     }

@@ -3,16 +3,25 @@
 import json
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 from urllib.parse import quote
 
 import numpy as np
 
 from adaam.bench.datasets import load_data
-from adaam.bench.exhibit import MAX_COMPONENTS, MAX_FEATURES, MAX_ROWS, MAX_SIDE, N_NEAREST, Exhibit, make_exhibit
+from adaam.bench.exhibit import (
+    MAX_COMPONENTS,
+    MAX_FEATURES,
+    MAX_ROWS,
+    MAX_SIDE,
+    N_NEAREST,
+    Exhibit,
+    Stored,
+    make_exhibit,
+)
 from adaam.bench.plan import PlanCase
+from adaam.bench.records import COUNT, FIELDS, LARGEST_COUNT, SCORES, WORD, Field, unfit
 from adaam.files import atomic_file
 from adaam.untrusted import UnreadableFileError, open_archive, reading
 
@@ -20,42 +29,26 @@ FOLDER = "exhibits"
 FORMAT = "adaam-exhibit-2"
 MAX_BYTES = 1 << 26  # once unpacked; the largest exhibit takes a tenth of it
 MAX_CLASSES = 1000
-LARGEST_COUNT = 1 << 53
-DTYPES = {
-    "rows": np.int32,
-    "classes": np.int32,
-    "clusters": np.int32,
-    "before": np.float32,
-    "after": np.float32,
-    "nearest_before": np.int32,
-    "nearest_after": np.int32,
-    "tiles": np.uint8,
-    "components": np.float32,
-    "patterns": np.float32,
-    "features": np.int32,
-    "confusion": np.int32,
-    "chosen": np.float32,
-    "chosen_clusters": np.int32,
-    "nearest_chosen": np.int32,
-    "chosen_confusion": np.int32,
+HINTS = get_type_hints(Exhibit, include_extras=True)
+ARRAYS: dict[str, Stored] = {name: hint.__metadata__[0] for name, hint in HINTS.items() if name != "about"}
+FLAG: Field = (lambda value: isinstance(value, bool), "true or false")
+TABLE: Field = (lambda value: isinstance(value, dict), "a table")
+CHOSEN: dict[str, Field] = {**dict.fromkeys(("metric", "preparation", "head"), WORD), "learned": FLAG, **SCORES}
+ABOUT: dict[str, Field] = {
+    **dict.fromkeys(("n", "d", "c", "k", "seed", "n_starts"), COUNT),
+    **SCORES,
+    "dataset": WORD,
+    "is_image": FLAG,
+    "chosen": TABLE,
+    "session": TABLE,
 }
-ARRAYS = tuple(field.name for field in fields(Exhibit) if field.name != "about")
-ABOUT: dict[str, type | tuple[type, ...]] = {
-    "dataset": str,
-    "n": int,
-    "d": int,
-    "c": int,
-    "k": int,
-    "is_image": bool,
-    "seed": int,
-    "n_starts": int,
-    "acc": float,
-    "nmi": float,
-    "ari": float,
-    "chosen": dict,
-    "session": dict,
+# Letters of the shapes, and how much each may stand for.
+BOUNDS = {
+    "p": ("rows", 2, MAX_ROWS),
+    "c": ("classes", 2, MAX_CLASSES),
+    "k": ("neighbours", 1, N_NEAREST),
+    "m": ("components", 1, MAX_COMPONENTS),
 }
-CHOSEN = {"metric": str, "preparation": str, "head": str, "learned": bool, "acc": float, "nmi": float, "ari": float}
 
 
 class ExhibitError(UnreadableFileError):
@@ -146,16 +139,9 @@ def _about(content: Any, dataset: str) -> dict[str, Any]:
     about = json.loads(content.tobytes())
     if not isinstance(about, dict) or about.pop("format", None) != FORMAT:
         raise UnreadableFileError(f"its format is not {FORMAT}")
-    for name, kind in ABOUT.items():
-        value = about.get(name)
-        sound = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-        if not sound or (isinstance(value, int | float) and not 0 <= abs(value) < LARGEST_COUNT):
-            raise UnreadableFileError(f"{name}={str(value)[:60]!r} in its header")
-    if about["seed"] < 0 or not isinstance(about["session"].get("versions", {}), dict):
-        raise UnreadableFileError("seed or versions in its header")
-    for name, kind in CHOSEN.items():
-        if not isinstance(about["chosen"].get(name), kind):
-            raise UnreadableFileError(f"chosen {name}={str(about['chosen'].get(name))[:60]!r} in its header")
+    problem = unfit(about, ABOUT) or unfit(about["chosen"], CHOSEN) or unfit(about["session"], FIELDS["session"])
+    if problem is not None:
+        raise UnreadableFileError(f"in its header, {problem}")
     if about["dataset"] != dataset:
         raise UnreadableFileError(f"it is of {about['dataset']!r}")
     return about
@@ -163,49 +149,24 @@ def _about(content: Any, dataset: str) -> dict[str, Any]:
 
 def _check(exhibit: Exhibit) -> None:
     """Refuse arrays whose types, shapes or ranges a page could not rely on."""
-    about = exhibit.about
-    p, c, m = len(exhibit.rows), about["c"], len(exhibit.components)
-    height, width = exhibit.tiles.shape[1:] if exhibit.tiles.ndim == 3 else (0, 0)
-    k = exhibit.nearest_after.shape[-1]
-    n_features = 0 if about["is_image"] else width
-    shapes = {
-        "rows": (p,),
-        "classes": (p,),
-        "clusters": (p,),
-        "before": (p, 2),
-        "after": (p, 2),
-        "nearest_before": (p, k),
-        "nearest_after": (p, k),
-        "tiles": (p, height, width),
-        "components": (m, height, width),
-        "patterns": (m, height, width),
-        "features": (n_features,),
-        "confusion": (c, c),
-        "chosen": (p, 2),
-        "chosen_clusters": (p,),
-        "nearest_chosen": (p, k),
-        "chosen_confusion": (c, c),
-    }
-    for name, shape in shapes.items():
+    about, tiles = exhibit.about, exhibit.tiles
+    sides = {"2": 2, "n": about["n"], "d": about["d"], "c": about["c"]}
+    sides["f"] = 0 if about["is_image"] else tiles.shape[-1] if tiles.ndim else 0
+    for name, stored in ARRAYS.items():
         array = getattr(exhibit, name)
-        if array.dtype != DTYPES[name] or array.shape != shape:
+        known = zip(stored.shape, array.shape, strict=False)
+        shape = tuple(sides.setdefault(letter, side) for letter, side in known)
+        if array.dtype != stored.dtype or array.ndim != len(stored.shape) or array.shape != shape:
             raise UnreadableFileError(f"{name} is {array.dtype} of shape {array.shape}; {shape} was expected")
         if not np.isfinite(array).all():
             raise UnreadableFileError(f"{name} holds values that are not finite")
-    fits = MAX_SIDE if about["is_image"] else MAX_FEATURES
-    bounds = {"rows": (p, 2, MAX_ROWS), "classes": (c, 2, MAX_CLASSES), "neighbours": (k, 1, N_NEAREST)}
-    bounds |= {"components": (m, 1, MAX_COMPONENTS), "pixels": (min(height, width), 1, fits)}
-    bounds |= {"pixels of a side": (max(height, width), 1, fits)}
-    for name, (value, low, high) in bounds.items():
-        if not low <= value <= high:
-            raise UnreadableFileError(f"it has {value} {name}; {low} to {high} are possible")
-    limits = {"rows": about["n"], "classes": c, "clusters": c, "nearest_before": p, "nearest_after": p}
-    limits |= {"features": about["d"], "confusion": about["n"] + 1, "chosen_confusion": about["n"] + 1}
-    limits |= {"chosen_clusters": c, "nearest_chosen": p}
-    for name, limit in limits.items():
-        array = getattr(exhibit, name)
-        if array.size and not 0 <= array.min() <= array.max() < limit:
+        limit = sides.get(stored.below, LARGEST_COUNT)
+        if array.dtype.kind != "f" and array.size and not 0 <= array.min() <= array.max() < limit:
             raise UnreadableFileError(f"{name} has values outside 0..{limit - 1}")
+    fits = MAX_SIDE if about["is_image"] else MAX_FEATURES
+    for letter, (name, low, high) in (BOUNDS | dict.fromkeys("hw", ("pixels of a side", 1, fits))).items():
+        if not low <= sides[letter] <= high:
+            raise UnreadableFileError(f"it has {sides[letter]} {name}; {low} to {high} are possible")
     for name in ("confusion", "chosen_confusion"):
         counted = getattr(exhibit, name).sum()
         if counted != about["n"]:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from inspect import signature
 from typing import Any, Literal
@@ -23,6 +24,7 @@ PreparationName = Literal["reference", "literature", "raw"]
 
 # Neighbours of the spectral and manifold baselines: scikit-learn's default for spectral clustering, for all alike.
 BASELINE_NEIGHBORS = 10
+BY_NEIGHBORS: dict[str, Any] = {"affinity": "nearest_neighbors", "n_neighbors": BASELINE_NEIGHBORS}
 UMAP_COMPONENTS = 10
 
 LPP_LITERATURE = Preparation(row_scaling="none", keep=0.99)
@@ -61,7 +63,6 @@ class Method:
     make: Callable[[Case], Any]
     preparations: tuple[PreparationName, ...] = ("reference", "literature")
     max_rows: int | None = None
-    why: str = ""  # what stands against more rows
     random: bool = False  # whether the fit itself depends on the seed
     refits: bool = False  # whether an embedding that does is fitted anew in each round, to show by how much
     package: str = ""  # what must be installed beside the library's own requirements; our extra has the method's name
@@ -70,14 +71,6 @@ class Method:
     def is_refitted(self) -> bool:
         """Whether each round is a fit of its own, rather than k-means on one embedding."""
         return self.random and (self.refits or self.kind == "labels")
-
-
-def _adaam(case: Case) -> Any:
-    return AdaAM(case.n_clusters, n_neighbors=case.n_neighbors)
-
-
-def _adaam_clustering(case: Case) -> Any:
-    return AdaAMClustering(case.n_clusters, random_state=case.seed)
 
 
 def _lpp(case: Case, affinity: Any) -> Any:
@@ -90,31 +83,14 @@ def _heat(case: Case) -> HeatKernel:
     return HeatKernel(width=1.0) if case.literature else HeatKernel()
 
 
-def _knn(case: Case) -> Any:
-    return _lpp(case, KNNAffinity(case.n_neighbors, heat=_heat(case)))
-
-
-def _consensus(case: Case) -> Any:
-    return _lpp(case, ConsensusAffinity(n_neighbors=case.n_neighbors, heat=_heat(case)))
-
-
-def _dominant(case: Case) -> Any:
-    return _lpp(case, DominantAffinity(n_neighbors=case.n_neighbors, heat=_heat(case)))
-
-
 def _forest(case: Case) -> Any:
     # The forest itself sees 30 components under either preparation, as in its own literature.
     return _lpp(case, ForestAffinity(n_neighbors=case.n_neighbors, random_state=case.seed))
 
 
-def _pcan(case: Case) -> Any:
+def _adaptive_neighbors(learner: type[CAN] | type[PCAN], case: Case) -> Any:
     preparation = "center" if case.literature else "unit"
-    return PCAN(case.n_clusters, n_neighbors=case.n_neighbors, preparation=preparation)
-
-
-def _can(case: Case) -> Any:
-    preparation = "center" if case.literature else "unit"
-    return CAN(case.n_clusters, n_neighbors=case.n_neighbors, preparation=preparation)
+    return learner(case.n_clusters, n_neighbors=case.n_neighbors, preparation=preparation)
 
 
 def _lsc(case: Case) -> Any:
@@ -123,22 +99,6 @@ def _lsc(case: Case) -> Any:
     # The reference preparation, spelt with scikit-learn's own steps.
     reference = (Normalizer(), PCA(n_components=0.99, svd_solver="full"))
     return make_pipeline(*reference, LSC(case.n_clusters, random_state=case.seed))
-
-
-def _spectral(case: Case) -> Any:
-    return SpectralClustering(
-        case.n_clusters, affinity="nearest_neighbors", n_neighbors=BASELINE_NEIGHBORS, random_state=case.seed
-    )
-
-
-def _spectral_embedding(case: Case) -> Any:
-    return SpectralEmbedding(
-        case.n_clusters, affinity="nearest_neighbors", n_neighbors=BASELINE_NEIGHBORS, random_state=case.seed
-    )
-
-
-def _isomap(case: Case) -> Any:
-    return Isomap(n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters)
 
 
 def _lle(case: Case) -> Any:
@@ -164,40 +124,57 @@ def _umap(case: Case) -> Any:
     return umap.UMAP(n_components=n_components, min_dist=0.0, random_state=case.seed, n_jobs=1)
 
 
-def _pca(case: Case) -> Any:
-    return PCA(n_components=case.n_components, svd_solver="full")
-
-
-def _rows(case: Case) -> Any:
-    return FunctionTransformer()
-
-
 NIE = "Nie, Wang, Huang, KDD 2014"
 LISTED = (
-    Method("adaam", "AdaAM", "Li, Chen, Zhao, Lu, ICME 2017", "embedding", _adaam, ("reference",)),
+    Method(
+        "adaam",
+        "AdaAM",
+        "Li, Chen, Zhao, Lu, ICME 2017",
+        "embedding",
+        lambda case: AdaAM(case.n_clusters, n_neighbors=case.n_neighbors),
+        ("reference",),
+    ),
     Method(
         "adaam-clustering",
         "AdaAMClustering",
         "this library: metric and head chosen without labels",
         "labels",
-        _adaam_clustering,
+        lambda case: AdaAMClustering(case.n_clusters, random_state=case.seed),
         ("raw",),
         random=True,
     ),
-    Method("knn", "k-NN", "He, Niyogi, NIPS 2003", "embedding", _knn),
-    Method("cons-knn", "Cons-kNN", "Premachandran, Kakarala, CVPR 2013", "embedding", _consensus),
-    Method("dn", "DN", "Pavan, Pelillo, PAMI 2007", "embedding", _dominant),
+    Method(
+        "knn",
+        "k-NN",
+        "He, Niyogi, NIPS 2003",
+        "embedding",
+        lambda case: _lpp(case, KNNAffinity(case.n_neighbors, heat=_heat(case))),
+    ),
+    Method(
+        "cons-knn",
+        "Cons-kNN",
+        "Premachandran, Kakarala, CVPR 2013",
+        "embedding",
+        lambda case: _lpp(case, ConsensusAffinity(n_neighbors=case.n_neighbors, heat=_heat(case))),
+    ),
+    Method(
+        "dn",
+        "DN",
+        "Pavan, Pelillo, PAMI 2007",
+        "embedding",
+        lambda case: _lpp(case, DominantAffinity(n_neighbors=case.n_neighbors, heat=_heat(case))),
+    ),
     Method("clustrf-bi", "ClustRF-Bi", "Zhu, Loy, Gong, CVPR 2014", "embedding", _forest, random=True),
-    Method("pcan-kmeans", "PCAN + k-means", NIE, "embedding", _pcan),
-    Method("pcan", "PCAN", NIE, "labels", _pcan),
-    Method("can", "CAN", NIE, "labels", _can),
+    Method("pcan-kmeans", "PCAN + k-means", NIE, "embedding", partial(_adaptive_neighbors, PCAN)),
+    Method("pcan", "PCAN", NIE, "labels", partial(_adaptive_neighbors, PCAN)),
+    Method("can", "CAN", NIE, "labels", partial(_adaptive_neighbors, CAN)),
     Method("lsc", "LSC", "Chen, Cai, AAAI 2011", "labels", _lsc, random=True),
     Method(
         "spectral",
         "Spectral clustering",
         "Ng, Jordan, Weiss, NIPS 2001",
         "labels",
-        _spectral,
+        lambda case: SpectralClustering(case.n_clusters, random_state=case.seed, **BY_NEIGHBORS),
         ("raw",),
         random=True,
     ),
@@ -206,7 +183,7 @@ LISTED = (
         "Laplacian eigenmaps",
         "Belkin, Niyogi, Neural Computation 2003",
         "embedding",
-        _spectral_embedding,
+        lambda case: SpectralEmbedding(case.n_clusters, random_state=case.seed, **BY_NEIGHBORS),
         ("raw",),
     ),
     Method(
@@ -214,10 +191,9 @@ LISTED = (
         "Isomap",
         "Tenenbaum, de Silva, Langford, Science 2000",
         "embedding",
-        _isomap,
+        lambda case: Isomap(n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters),
         ("raw",),
-        max_rows=12_000,
-        why="it stores the shortest paths between all pairs of rows",
+        max_rows=12_000,  # it stores the shortest paths between all pairs of rows
     ),
     Method(
         "lle",
@@ -226,8 +202,7 @@ LISTED = (
         "embedding",
         _lle,
         ("raw",),
-        max_rows=12_000,
-        why="it factorises an n x n matrix that fills up",
+        max_rows=12_000,  # it factorises an n x n matrix that fills up
     ),
     Method(
         "mds",
@@ -236,8 +211,7 @@ LISTED = (
         "embedding",
         _mds,
         ("raw",),
-        max_rows=3_000,
-        why="each of its hundreds of iterations visits all pairs of rows",
+        max_rows=3_000,  # each of its hundreds of iterations visits all pairs of rows
         random=True,
     ),
     Method(
@@ -251,7 +225,14 @@ LISTED = (
         refits=True,
         package="umap-learn",
     ),
-    Method("pca", "PCA", "Pearson 1901", "embedding", _pca, ("raw",)),
-    Method("kmeans", "k-means", "Lloyd 1957/1982", "embedding", _rows, ("raw",)),
+    Method(
+        "pca",
+        "PCA",
+        "Pearson 1901",
+        "embedding",
+        lambda case: PCA(n_components=case.n_components, svd_solver="full"),
+        ("raw",),
+    ),
+    Method("kmeans", "k-means", "Lloyd 1957/1982", "embedding", lambda case: FunctionTransformer(), ("raw",)),
 )
 METHODS: dict[str, Method] = {method.name: method for method in LISTED}

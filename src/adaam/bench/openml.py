@@ -15,14 +15,51 @@ import numpy as np
 
 from adaam._typing import FloatMatrix
 from adaam.bench.arff import read_arff
-from adaam.bench.data_files import DataFileError, read_npz
+from adaam.bench.data_files import DataFileError, read_npz, row_major
 from adaam.bench.datasets import DATASETS
 from adaam.bench.download import DownloadError, Network, checksum, download, read_text
-from adaam.bench.images import resized, upright
 from adaam.files import atomic_file
 
 SERVER = "https://www.openml.org"
 UMIST_ORIGINAL = (112, 92)
+
+
+def area_weights(n_from: int, n_to: int) -> FloatMatrix:
+    """Return the averages that take n_from pixels to n_to: what share of each new pixel each old one covers.
+
+    Examples
+    --------
+    >>> area_weights(3, 2).round(3).tolist()
+    [[0.667, 0.333, 0.0], [0.0, 0.333, 0.667]]
+    """
+    old = np.arange(n_from)[None, :]
+    starts = np.arange(n_to)[:, None] * (n_from / n_to)
+    ends = starts + n_from / n_to
+    covered = np.minimum(ends, old + 1) - np.maximum(starts, old)
+    return np.asarray(np.maximum(covered, 0.0) * (n_to / n_from))
+
+
+def resized(X: FloatMatrix, shape: tuple[int, int], new_shape: tuple[int, int]) -> FloatMatrix:
+    """Return images, one a row, at another size: each new pixel is the average of the area it covers.
+
+    It is rounded to a whole grey level where the images have such.
+    """
+    height, width = (area_weights(*sizes) for sizes in zip(shape, new_shape, strict=True))
+    images = height @ X.reshape(len(X), *shape) @ width.T
+    rows = images.reshape(len(X), -1)
+    return np.rint(rows).astype(X.dtype) if X.dtype.kind in "iu" else rows.astype(X.dtype)
+
+
+def upright(X: FloatMatrix, shape: tuple[int, int]) -> FloatMatrix:
+    """Return images of this shape written row by row, however they were written: by rows, or by columns.
+
+    The pixel one line further on is a neighbour, and neighbours are alike. So the length of a line is told by which
+    of the two candidates, width or height, makes pixels so far apart differ less.
+    """
+    height, width = shape
+    lines = (X.reshape(len(X), -1, step).astype(np.float32) for step in (width, height))
+    by_rows, by_columns = (np.abs(np.diff(each, axis=1)).mean() for each in lines)
+    return X if by_rows <= by_columns else row_major(X, shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +81,6 @@ class Description:
     target: str
 
 
-def _as_they_are(X: FloatMatrix) -> FloatMatrix:
-    return X
-
-
 def _from_zero(X: FloatMatrix) -> FloatMatrix:
     """Ink from 0 to 1. OpenML has it from -1 to 1, where rows of unit length would mean something else."""
     if X.min() >= 0 and X.max() <= 1:
@@ -62,7 +95,7 @@ def _at_40x40(X: FloatMatrix) -> FloatMatrix:
 
 
 SOURCES = {
-    "mnist": Source(554, 784, "class", _as_they_are),
+    "mnist": Source(554, 784, "class", lambda X: X),
     "usps": Source(41082, 256, "int0", _from_zero),
     "umist": Source(41084, UMIST_ORIGINAL[0] * UMIST_ORIGINAL[1], "class", _at_40x40),
 }
@@ -73,17 +106,6 @@ def fetch(name: str, folder: Path, network: Network, server: str = SERVER) -> Pa
 
     Steps that are done stay done: a verified download is not repeated, the beginning of one is gone on with, and the
     .npz appears when it is whole. Beside it NAME.source.json tells where it is from, with its SHA-256 checksums.
-
-    Parameters
-    ----------
-    name : str
-        A key of `SOURCES`.
-    folder : Path
-        Where it goes.
-    network : Network
-        Patience, limits and listeners.
-    server : str, default="https://www.openml.org"
-        Where OpenML's interface is.
     """
     target, arff = folder / f"{name}.npz", folder / f"{name}.arff"
     if target.is_file():

@@ -1,9 +1,11 @@
 """A protocol as data: which cases to run, read from a TOML file and expanded."""
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -59,34 +61,19 @@ class Experiment:
 
     def cases(self, plan: "Plan", sizes: Mapping[str, int]) -> Iterator[PlanCase]:
         """Expand, leaving out what has more rows than a method can take or than there are."""
-        for dataset in self.datasets:
-            for name in self.methods:
-                method = METHODS[name]
+        combined = (self.datasets, self.methods, get_args(PreparationName), self.n_rows, self.n_neighbors, self.n_iter)
+        for dataset, name, preparation, n_rows, k, n_iter in product(*combined):
+            method, size = METHODS[name], sizes.get(dataset)
+            n, limits = n_rows or size, (size, method.max_rows, self.max_rows.get(name))
+            fits = n is None or all(limit is None or n <= limit for limit in limits)
+            if fits and preparation in method.preparations and preparation in self.preparations:
                 rounds = self._rounds(method)
-                for preparation in method.preparations:
-                    if preparation not in self.preparations:
-                        continue
-                    for n_rows, k, n_iter in self._settings():
-                        size = sizes.get(dataset)
-                        if self._fits(name, n_rows or size) and (n_rows is None or size is None or n_rows <= size):
-                            yield PlanCase(
-                                dataset, name, preparation, rounds, plan.seed, plan.starts, self.kind, k, n_rows, n_iter
-                            )
+                yield PlanCase(dataset, name, preparation, rounds, plan.seed, plan.starts, self.kind, k, n_rows, n_iter)
 
     def _rounds(self, method: Method) -> int:
         if self.kind == "histogram":
             return 1  # nothing in it is random
         return n_rounds_of(method, self.refits if method.is_refitted else self.rounds)
-
-    def _settings(self) -> Iterator[tuple[int | None, int | None, int]]:
-        for n_rows in self.n_rows:
-            for k in self.n_neighbors:
-                for n_iter in self.n_iter:
-                    yield n_rows, k, n_iter
-
-    def _fits(self, method: str, n_rows: int | None) -> bool:
-        limits = (self.max_rows.get(method), METHODS[method].max_rows)
-        return n_rows is None or all(limit is None or n_rows <= limit for limit in limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +122,9 @@ class Plan:
 
 
 def read_plan(source: str | Path, *, quick: bool = False) -> Plan:
-    """Read one of the library's own plans by its name, or a file.
+    """Read one of the library's own plans by its name ("paper", "digits"), or a TOML file.
 
-    Parameters
-    ----------
-    source : str or Path
-        "paper", "digits" or a TOML file.
-    quick : bool, default=False
-        Take the `quick` settings of each experiment in place of its own, for a first look.
+    `quick` takes the `quick` settings of each experiment in place of its own, for a first look.
 
     Examples
     --------
@@ -155,10 +137,11 @@ def read_plan(source: str | Path, *, quick: bool = False) -> Plan:
     else:
         text = _text_of(Path(source))
     try:
-        content = tomllib.loads(text)
+        return _plan(Path(name).stem, tomllib.loads(text), quick)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{name}: is not TOML: {error}.") from error
-    return _Reader(name).plan(content, quick)
+    except PlanError as error:
+        raise PlanError(f"{name}: {error}") from error
 
 
 def _text_of(path: Path) -> str:
@@ -169,107 +152,106 @@ def _text_of(path: Path) -> str:
         raise PlanError(f"{path}: cannot be read as a plan: {error}. (The library's own are {own}.)") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Checks that name the key, its value and the way out."""
+def _plan(stem: str, content: dict[str, Any], quick: bool) -> Plan:
+    _check_known("", content, ("title", "seed", "starts", "rounds", "refits", "experiments"))
+    tables = content.get("experiments")
+    if not isinstance(tables, dict) or not tables:
+        raise _refused("experiments", tables, "a plan needs at least one table [experiments.NAME]")
+    rounds = content.get("rounds", 100)
+    shared = {"rounds": _whole("rounds", rounds), "refits": _whole("refits", content.get("refits", rounds))}
+    experiments = [_experiment(name, table, shared, quick) for name, table in tables.items()]
+    return Plan(
+        stem,
+        str(content.get("title", stem)),
+        _whole("seed", content.get("seed", 0), at_least=0),
+        _whole("starts", content.get("starts", 10)),
+        tuple(each for each in experiments if each is not None),
+    )
 
-    source: str
 
-    def plan(self, content: dict[str, Any], quick: bool) -> Plan:
-        self.known("", content, {"title", "seed", "starts", "rounds", "refits", "experiments"})
-        tables = content.get("experiments")
-        if not isinstance(tables, dict) or not tables:
-            raise self.refused("experiments", tables, "a plan needs at least one table [experiments.NAME]")
-        shared = {
-            "rounds": self.whole("rounds", content.get("rounds", 100)),
-            "refits": self.whole("refits", content.get("refits", content.get("rounds", 100))),
-        }
-        experiments = [self.experiment(name, table, shared, quick) for name, table in tables.items()]
-        return Plan(
-            Path(self.source).stem,
-            str(content.get("title", Path(self.source).stem)),
-            self.whole("seed", content.get("seed", 0), at_least=0),
-            self.whole("starts", content.get("starts", 10)),
-            tuple(each for each in experiments if each is not None),
-        )
-
-    def experiment(self, name: str, table: Any, shared: dict[str, int], quick: bool) -> Experiment | None:
-        where = f"experiments.{name}"
-        if not isinstance(table, dict):
-            raise self.refused(where, table, "it must be a table of settings")
-        keys = set(Experiment.__dataclass_fields__) - {"name"}
-        self.known(where, table, keys | {"quick"})
-        faster = table.get("quick", {})
-        if faster is False and quick:
+def _experiment(name: str, table: Any, shared: dict[str, int], quick: bool) -> Experiment | None:
+    where = f"experiments.{name}"
+    if not isinstance(table, dict):
+        raise _refused(where, table, "it must be a table of settings")
+    _check_known(where, table, (*SETTINGS, "quick"))
+    own = {key: value for key, value in (shared | table).items() if key != "quick"}
+    faster = table.get("quick", {})
+    if faster is False:
+        if quick:
             return None
-        if not isinstance(faster, dict):
-            if faster is not False:
-                raise self.refused(f"{where}.quick", faster, "use a table, or false")
-            faster = {}
-        self.known(f"{where}.quick", faster, keys)
-        # Both are checked, so that a fault in the settings for a first look is not found on some other day.
-        plain = self.settings(where, shared | {key: value for key, value in table.items() if key != "quick"}, name)
-        hurried = self.settings(where, shared | {k: v for k, v in (table | faster).items() if k != "quick"}, name)
-        return hurried if quick else plain
+        faster = {}
+    if not isinstance(faster, dict):
+        raise _refused(f"{where}.quick", faster, "use a table, or false")
+    _check_known(f"{where}.quick", faster, SETTINGS)
+    # Both are checked, so that a fault in the settings for a first look is not found on some other day.
+    plain, hurried = (Experiment(name, **_settings(where, each)) for each in (own, own | faster))
+    return hurried if quick else plain
 
-    def settings(self, where: str, table: dict[str, Any], name: str) -> Experiment:
-        values: dict[str, Any] = {"name": name}
-        for key in ("datasets", "methods"):
-            values[key] = self.words(f"{where}.{key}", table.get(key))
-        for key in ("rounds", "refits"):
-            values[key] = self.whole(f"{where}.{key}", table[key])
-        for key in ("n_neighbors", "n_rows", "n_iter"):
-            if key in table:
-                numbers = self.several(f"{where}.{key}", table[key])
-                values[key] = tuple(self.whole(f"{where}.{key}", value) for value in numbers)
-        if "preparations" in table:
-            values["preparations"] = self.words(f"{where}.preparations", table["preparations"])
-        if "kind" in table:
-            values["kind"] = table["kind"]
-        values["max_rows"] = self.limits(f"{where}.max_rows", table.get("max_rows", {}))
-        for key, known in (("methods", tuple(METHODS)), ("preparations", get_args(PreparationName))):
-            for word in values.get(key, ()):
-                self.one_of(f"{where}.{key}", word, known)
-        self.one_of(f"{where}.kind", values.get("kind", "score"), get_args(Kind))
-        if values.get("kind") == "histogram" and values["methods"] != ("adaam",):
-            raise self.refused(
-                f"{where}.methods", list(values["methods"]), 'the histogram is of AdaAM alone: use ["adaam"]'
-            )
-        return Experiment(**values)
 
-    def limits(self, key: str, value: Any) -> dict[str, int]:
-        if not isinstance(value, dict):
-            raise self.refused(key, value, "it must be a table of a number of rows for each method")
-        for method in value:
-            self.one_of(key, method, tuple(METHODS))
-        return {method: self.whole(f"{key}.{method}", limit) for method, limit in value.items()}
+def _settings(where: str, table: dict[str, Any]) -> dict[str, Any]:
+    required = {"datasets": None, "methods": None}
+    values = {key: SETTINGS[key](f"{where}.{key}", value) for key, value in (required | table).items()}
+    if values.get("kind") == "histogram" and values["methods"] != ("adaam",):
+        methods = list(values["methods"])
+        raise _refused(f"{where}.methods", methods, 'the histogram is of AdaAM alone: use ["adaam"]')
+    return values
 
-    def known(self, where: str, table: dict[str, Any], keys: set[str]) -> None:
-        for key in table:
-            if key not in keys:
-                place = f"{where}.{key}" if where else key
-                raise self.refused(place, table[key], f"this key is not known; use one of {', '.join(sorted(keys))}")
 
-    def words(self, key: str, value: Any) -> tuple[str, ...]:
-        words = self.several(key, value)
-        if not all(isinstance(word, str) for word in words):
-            raise self.refused(key, value, "it must be a list of names")
-        return tuple(dict.fromkeys(words))
+def _check_known(where: str, table: dict[str, Any], keys: Iterable[str]) -> None:
+    for key in table:
+        if key not in keys:
+            place = f"{where}.{key}" if where else key
+            raise _refused(place, table[key], f"this key is not known; use one of {', '.join(sorted(keys))}")
 
-    def several(self, key: str, value: Any) -> list[Any]:
-        if not isinstance(value, list) or not value:
-            raise self.refused(key, value, "it must be a list with at least one entry")
-        return list(value)
 
-    def whole(self, key: str, value: Any, *, at_least: int = 1) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
-            raise self.refused(key, value, f"it must be a whole number >= {at_least}")
-        return int(value)
+def _several(key: str, value: Any) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise _refused(key, value, "it must be a list with at least one entry")
+    return value
 
-    def one_of(self, key: str, value: Any, known: tuple[str, ...]) -> None:
-        if value not in known:
-            raise self.refused(key, value, f"use one of {', '.join(known)}")
 
-    def refused(self, key: str, value: Any, remedy: str) -> PlanError:
-        shown = "is missing" if value is None else f"= {value!r}"
-        return PlanError(f"{self.source}: {key} {shown}: {remedy}.")
+def _words(key: str, value: Any, known: Iterable[str] | None = None) -> tuple[str, ...]:
+    words = _several(key, value)
+    if not all(isinstance(word, str) for word in words):
+        raise _refused(key, value, "it must be a list of names")
+    return tuple(dict.fromkeys(word if known is None else _one_of(key, word, known) for word in words))
+
+
+def _whole(key: str, value: Any, *, at_least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+        raise _refused(key, value, f"it must be a whole number >= {at_least}")
+    return value
+
+
+def _wholes(key: str, value: Any) -> tuple[int, ...]:
+    return tuple(_whole(key, each) for each in _several(key, value))
+
+
+def _limits(key: str, value: Any) -> dict[str, int]:
+    if not isinstance(value, dict):
+        raise _refused(key, value, "it must be a table of a number of rows for each method")
+    return {_one_of(key, method, METHODS): _whole(f"{key}.{method}", limit) for method, limit in value.items()}
+
+
+def _one_of(key: str, value: Any, known: Iterable[str]) -> str:
+    if value not in list(known):
+        raise _refused(key, value, f"use one of {', '.join(known)}")
+    return str(value)
+
+
+def _refused(key: str, value: Any, remedy: str) -> PlanError:
+    """Name the key, its value and the way out."""
+    shown = "is missing" if value is None else f"= {value!r}"
+    return PlanError(f"{key} {shown}: {remedy}.")
+
+
+# How each setting of an experiment is read.
+SETTINGS: dict[str, Callable[[str, Any], Any]] = {
+    "datasets": _words,
+    "methods": partial(_words, known=METHODS),
+    "preparations": partial(_words, known=get_args(PreparationName)),
+    "kind": partial(_one_of, known=get_args(Kind)),
+    **dict.fromkeys(("rounds", "refits"), _whole),
+    **dict.fromkeys(("n_neighbors", "n_rows", "n_iter"), _wholes),
+    "max_rows": _limits,
+}

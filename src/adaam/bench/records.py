@@ -5,9 +5,7 @@ is read, told of, and set aside before the next line is written. A file that hol
 """
 
 import gzip
-import io
 import json
-import math
 import os
 import re
 import zlib
@@ -27,7 +25,7 @@ IDENTITY = ("kind", "dataset", "method", "preparation", "n_neighbors", "n_rows",
 MAX_BYTES = 1 << 28  # unpacked; the paper's whole plan writes a fiftieth of it
 MAX_LINE = 1 << 20
 LONGEST_NAME = 1000
-LARGEST_COUNT = 1 << 53
+LARGEST_COUNT = (1 << 53) - 1
 
 # How a line of ours begins, cut at any place.
 OWN_START = re.compile(rb'\{(?:"(?:[a-z_]+(?:"(?::(?:[^ ].*)?)?)?)?)?', re.DOTALL)
@@ -82,14 +80,6 @@ def line_of(record: Mapping[str, Any]) -> bytes:
     return f'{body[:-1]},"checksum":"{_checksum(body)}"}}\n'.encode()
 
 
-def parse(content: bytes, name: str = "records") -> Reading:
-    """Verify lines and return their records.
-
-    The last line may be cut short, as an interrupted write leaves it. Any other line that is not a record is an error.
-    """
-    return _parsed(io.BytesIO(content), name)
-
-
 def read_records(path: str | os.PathLike[str]) -> Reading:
     """Read and verify a file of records; a name that ends in .gz is unpacked."""
     source = Path(path)
@@ -97,12 +87,16 @@ def read_records(path: str | os.PathLike[str]) -> Reading:
         if source.stat().st_size > MAX_BYTES:
             raise RecordsError(f"{source}: holds {source.stat().st_size} bytes, more than any plan writes.")
         with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as stream:
-            return _parsed(stream, str(source))
+            return parse(stream, str(source))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise RecordsError(f"{source}: cannot be unpacked: {error}.") from error
 
 
-def _parsed(stream: Any, name: str) -> Reading:
+def parse(stream: Any, name: str = "records") -> Reading:
+    """Verify lines and return their records.
+
+    The last line may be cut short, as an interrupted write leaves it. Any other line that is not a record is an error.
+    """
     records: list[Record] = []
     sound = number = 0
     while line := stream.readline(MAX_LINE):
@@ -131,29 +125,32 @@ def refused(record: Mapping[str, Any]) -> str | None:
     for name in IDENTITY:
         if isinstance(record.get(name), list | dict):
             return f"{name} is a {type(record[name]).__name__}"
-    for name, (is_right, wanted) in FIELDS.get(record.get("kind"), {}).items():
-        if name not in record and name not in OPTIONAL:
+    return unfit(record, FIELDS.get(record.get("kind"), {}))
+
+
+Field: TypeAlias = tuple[Callable[[Any], bool], str]  # whether a value is right, and what it must be
+
+
+def unfit(held: Mapping[str, Any], fields: Mapping[str, Field]) -> str | None:
+    """Return what is wrong with a table of values, or None."""
+    for name, (is_right, wanted) in fields.items():
+        if name not in held and name not in OPTIONAL:
             return f"{name} is missing"
-        if not is_right(record.get(name)):
-            shown = repr(record.get(name))
+        if not is_right(held.get(name)):
+            shown = repr(held.get(name))
             return f"{name}={shown[:60]} must be {wanted}"
     return None
 
 
+def _between(low: float, high: float, *kinds: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) in kinds and low <= value <= high
+
+
+_is_count = _between(0, LARGEST_COUNT, int)
+
+
 def _is_word(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= LONGEST_NAME
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST_COUNT
-
-
-def _is_number(value: Any) -> bool:
-    return _is_count(value) or (isinstance(value, float) and math.isfinite(value) and abs(value) < LARGEST_COUNT)
-
-
-def _is_share(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and -1.0 <= value <= 1.0
 
 
 def _are_counts(value: Any) -> bool:
@@ -164,36 +161,26 @@ def _are_versions(value: Any) -> bool:
     return value is None or (isinstance(value, dict) and all(map(_is_word, value.values())))
 
 
-def _or_none(is_right: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or is_right(value)
-
-
-Field: TypeAlias = tuple[Callable[[Any], bool], str]
-
-# What the tables, figures and the page rely on, for each kind of record.
-_WORD: Field = (_is_word, "a word")
-_COUNT: Field = (_is_count, "a whole number")
-_COUNT_OR_NONE: Field = (_or_none(_is_count), "a whole number or null")
-_SHARE: Field = (_is_share, "a number from -1 to 1")
-_NUMBER: Field = (_is_number, "a finite number")
-_VERSIONS: Field = (_are_versions, "a table of versions")
+WORD: Field = (_is_word, "a word")
+COUNT: Field = (_is_count, "a whole number")
+COUNT_OR_NONE: Field = (lambda value: value is None or _is_count(value), "a whole number or null")
+SHARE: Field = (_between(-1, 1, int, float), "a number from -1 to 1")
+NUMBER: Field = (_between(-LARGEST_COUNT, LARGEST_COUNT, int, float), "a finite number")
+VERSIONS: Field = (_are_versions, "a table of versions")
+SCORES = dict.fromkeys(("acc", "nmi", "ari"), SHARE)
 _CASE = {
-    **dict.fromkeys(("dataset", "method", "preparation"), _WORD),
-    **dict.fromkeys(("n_iter", "n", "d", "c", "k", "seed"), _COUNT),
-    **dict.fromkeys(("n_neighbors", "n_rows"), _COUNT_OR_NONE),
-    "versions": _VERSIONS,
+    **dict.fromkeys(("dataset", "method", "preparation"), WORD),
+    **dict.fromkeys(("n_iter", "n", "d", "c", "k", "seed"), COUNT),
+    **dict.fromkeys(("n_neighbors", "n_rows"), COUNT_OR_NONE),
+    "versions": VERSIONS,
 }
 OPTIONAL = ("peak_bytes", "versions")
+# What the tables, figures and the page rely on, for each kind of record.
 FIELDS: dict[Any, dict[str, Field]] = {
-    "score": {
-        **_CASE,
-        **dict.fromkeys(("acc", "nmi", "ari"), _SHARE),
-        "fit_seconds": _NUMBER,
-        "peak_bytes": _COUNT_OR_NONE,
-    },
-    "histogram": {**_CASE, "counts": (_are_counts, "a list of counts, not all zero"), "top": _NUMBER, "cut": _NUMBER},
-    "skip": {"dataset": _WORD, "method": _WORD, "reason": _WORD},
-    "session": {"versions": _VERSIONS},
+    "score": {**_CASE, **SCORES, "fit_seconds": NUMBER, "peak_bytes": COUNT_OR_NONE},
+    "histogram": {**_CASE, "counts": (_are_counts, "a list of counts, not all zero"), "top": NUMBER, "cut": NUMBER},
+    "skip": {"dataset": WORD, "method": WORD, "reason": WORD},
+    "session": {"versions": VERSIONS},
 }
 
 

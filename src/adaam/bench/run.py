@@ -1,13 +1,16 @@
 """Running a case: one fit, timed, and rounds of k-means scored against the classes. The one clock of the library."""
 
+import ctypes
+import gc
 import platform
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy
@@ -16,18 +19,53 @@ from threadpoolctl import threadpool_limits
 
 from adaam._typing import FloatMatrix, IntVector
 from adaam._version import __version__
-from adaam.bench.memory import PeakMemory
+from adaam.affinity.adaptive import AllRows, MethodSettings, learn
 from adaam.bench.methods import Case, Method, PreparationName
 from adaam.engines import CPUEngine
-from adaam.graph import paper_neighbors
+from adaam.graph import Neighbors, paper_neighbors
+from adaam.magnitudes import magnitude_counts
+from adaam.prepare import PREPARATIONS, prepared_sample
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 
+STATUS = Path("/proc/self/status")
+HIGH_WATER_RESET = Path("/proc/self/clear_refs")
 STARTS_PER_ROUND = 10
 
 
-def default_neighbors(n_rows: int, n_clusters: int) -> int:
-    """The paper's size of a neighbourhood, the same for every method."""
-    return paper_neighbors(n_rows, n_clusters)
+class PeakMemory:
+    """Bytes by which the process grew at most while the block ran; None where the system does not say.
+
+    Memory that was set free before the block and not yet given back to the system does not count when it is used
+    again inside it. It is given back first where the system knows how; elsewhere the figure is a lower bound.
+    """
+
+    peak_bytes: int | None = None
+
+    def __enter__(self) -> Self:
+        _give_back()
+        try:
+            HIGH_WATER_RESET.write_text("5")
+            self._before = _resident("VmRSS:")
+        except OSError:
+            self._before = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        peak = None if self._before is None else _resident("VmHWM:")
+        self.peak_bytes = None if peak is None or self._before is None else max(0, peak - self._before)
+
+
+def _give_back() -> None:
+    gc.collect()
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _resident(field: str) -> int | None:
+    for line in STATUS.read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    return None
 
 
 def versions(package: str = "") -> dict[str, str]:
@@ -68,35 +106,12 @@ def run_case(
     labels has one round. Methods whose fit depends on the seed are fitted anew in each round where they give labels,
     or where they say so. Classes only score.
 
-    Parameters
-    ----------
-    method : Method
-        What to fit.
-    X, classes : arrays of shape (n, d) and (n,)
-        Rows, and the classes they are scored against.
-    dataset, preparation : str
-        Names, for the record; the preparation is one of the method's own.
-    n_rounds : int
-        Rounds in all.
-    seed : int, default=0
-        Seed of the fit and of round 0; round r has `seed + r`.
-    rounds : sequence of int, default=None
-        The rounds to run, where others are already done; None means all of them. Any of them gives the record it
-        would have given in a run of all.
-    n_neighbors : int, default=None
-        Neighbours of each row; None means the paper's rule.
-    n_iter : int, default=1
-        Passes of AdaAM; other methods have none to set.
-    n_rows : int, default=None
-        Take the first rows only.
-    n_starts : int, default=10
-        k-means++ runs a round.
+    The fit and round 0 have `seed`, round r has `seed + r`. Where other rounds are done already, `rounds` names those
+    to run: any of them gives the record it would have given in a run of all. `n_neighbors=None` means the paper's rule,
+    and `n_rows` takes the first rows only.
     """
     X, classes = X[:n_rows], classes[:n_rows]
-    n, d = X.shape
-    n_clusters = len(np.unique(classes))
-    k = default_neighbors(n, n_clusters) if n_neighbors is None else n_neighbors
-    first = Case(n, d, n_clusters, k, preparation, seed)
+    first = _case(X, classes, n_neighbors, preparation, seed)
     fitted = None
     for round_number in range(n_rounds_of(method, n_rounds)) if rounds is None else rounds:
         case = replace(first, seed=seed + round_number)
@@ -113,30 +128,46 @@ def run_case(
             # On one thread: same bits however many there are, and on a busy machine threads that wait for one another
             # at every step made a round of 0.02 s take 2.
             with threadpool_limits(limits=1):
-                labels = CPUEngine().kmeans(fitted, n_clusters, n_starts, case.seed, np.ones(n)).labels
+                labels = CPUEngine().kmeans(fitted, case.n_clusters, n_starts, case.seed, np.ones(case.n)).labels
         yield {
+            **_told(case, dataset=dataset, n_neighbors=n_neighbors, n_rows=n_rows, n_iter=n_iter, n_starts=n_starts),
             "kind": "score",
-            "dataset": dataset,
             "method": method.name,
-            "preparation": preparation,
             "round": round_number,
-            "acc": clustering_accuracy(classes, labels),
-            "nmi": normalized_mutual_information(classes, labels),
-            "ari": adjusted_rand_index(classes, labels),
+            **scores(classes, labels),
             "fit_seconds": fit_seconds,
             "peak_bytes": memory.peak_bytes,
-            "n": n,
-            "d": d,
-            "c": n_clusters,
-            "k": k,
-            "seed": case.seed,
-            "engine": "cpu",
-            "n_neighbors": n_neighbors,
-            "n_rows": n_rows,
-            "n_iter": n_iter,
-            "n_starts": n_starts,
             "versions": versions(method.package),
         }
+
+
+def scores(classes: IntVector, labels: IntVector) -> dict[str, float]:
+    """How well clusters agree with classes, by the names that records have for it."""
+    return {
+        "acc": clustering_accuracy(classes, labels),
+        "nmi": normalized_mutual_information(classes, labels),
+        "ari": adjusted_rand_index(classes, labels),
+    }
+
+
+def _case(X: FloatMatrix, classes: IntVector, k: int | None, preparation: PreparationName, seed: int) -> Case:
+    n_clusters = len(np.unique(classes))
+    n_neighbors = paper_neighbors(len(X), n_clusters) if k is None else k
+    return Case(len(X), X.shape[1], n_clusters, n_neighbors, preparation, seed)
+
+
+def _told(case: Case, **asked: Any) -> dict[str, Any]:
+    """What records of either kind hold of their case, and of what the plan asked for."""
+    return {
+        **asked,
+        "preparation": case.preparation,
+        "n": case.n,
+        "d": case.d,
+        "c": case.n_clusters,
+        "k": case.n_neighbors,
+        "seed": case.seed,
+        "engine": "cpu",
+    }
 
 
 def warm_up(method: Method) -> None:
@@ -154,3 +185,37 @@ def _estimator(method: Method, case: Case, n_iter: int) -> Any:
     if "n_iter" not in estimator.get_params():
         raise ValueError(f"n_iter={n_iter} is of no use to {method.title}, which has no passes to repeat. Use 1.")
     return estimator.set_params(n_iter=n_iter)
+
+
+def histogram_record(
+    X: FloatMatrix,
+    classes: IntVector,
+    *,
+    dataset: str,
+    seed: int = 0,
+    n_neighbors: int | None = None,
+    n_iter: int = 1,
+    n_rows: int | None = None,
+    n_starts: int = 10,
+) -> dict[str, Any]:
+    """Learn the adaptive affinity as AdaAM does by default and record its magnitudes and the cut.
+
+    Nothing here is random; `seed` and `n_starts` only say which plan the record belongs to.
+    """
+    X, classes = X[:n_rows], classes[:n_rows]
+    case = _case(X, classes, n_neighbors, "reference", seed)
+    _, sample = prepared_sample(X, None, PREPARATIONS["unit"], CPUEngine(), rows_are_nodes=False)
+    graph = Neighbors(sample, None)(case.n_neighbors)
+    method = MethodSettings(case.n_clusters, case.n_clusters, n_iter)
+    final = learn(AllRows(sample), method, lambda _: graph).evidence.final.affinity
+    counts, top = magnitude_counts(final)
+    return {
+        **_told(case, dataset=dataset, n_neighbors=n_neighbors, n_rows=n_rows, n_iter=n_iter, n_starts=n_starts),
+        "kind": "histogram",
+        "method": "adaam",
+        "round": 0,
+        "counts": [round(count) for count in counts.tolist()],
+        "top": top,
+        "cut": float(final.cut),
+        "versions": versions(),
+    }

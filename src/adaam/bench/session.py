@@ -5,12 +5,10 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from shutil import get_terminal_size
 from time import monotonic
-from typing import IO, Any
+from typing import IO
 
 from joblib import cpu_count
 
@@ -18,16 +16,9 @@ from adaam.bench.records import Record, RecordsFile, Task
 from adaam.bench.run import versions
 from adaam.bench.work import Event, parallel_events, serial_events
 from adaam.interrupts import uninterrupted
+from adaam.progress import ChangingLine
 
 BATCH_S = 1.0  # at most this much work is lost to a kill that no program can catch
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a session did: rounds recorded, and the cases that failed with their reasons."""
-
-    n_recorded: int
-    failures: tuple[tuple[Task, str], ...]
 
 
 def run_tasks(
@@ -38,38 +29,25 @@ def run_tasks(
     n_jobs: int = 1,
     stream: IO[str] | None = None,
     command: str | None = None,
-) -> Outcome:
-    """Run tasks and append their records; a failed case is reported in the outcome and the others go on.
+) -> list[tuple[str, str]]:
+    """Run tasks and append their records; return the cases that failed with their reasons, when the others are done.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-        What to run, as `missing` tells it.
-    records : RecordsFile
-        Where records go, at least once a second and always before this function is left.
-    folder : Path or None
-        Where data sets are.
-    n_jobs : int, default=1
-        Processes; 1 means this one.
-    stream : text stream, default=None
-        Where progress is told; None means standard error.
-    command : str, default=None
-        What the user typed, for the record of the session.
+    Records are written at least once a second, and always before this function is left. Progress is told on `stream`,
+    or on standard error; `command` is what the user typed, for the record of the session.
     """
     if not tasks:
-        return Outcome(0, ())
+        return []
     progress = Progress(tasks, sys.stderr if stream is None else stream)
     records.append([session_record(n_jobs, command)])
     events = serial_events(tasks, folder) if n_jobs == 1 else parallel_events(tasks, folder, n_jobs)
     batch: list[Record] = []
-    failures: list[tuple[Task, str]] = []
-    n_recorded, written = 0, monotonic()
+    failures: list[tuple[str, str]] = []
+    written = monotonic()
 
     def write() -> None:
-        nonlocal batch, written, n_recorded
+        nonlocal batch, written
         with uninterrupted():
             records.append(batch)
-            n_recorded += len(batch)
             batch, written = [], monotonic()
 
     try:
@@ -77,7 +55,7 @@ def run_tasks(
             if event.record is not None:
                 batch.append(event.record)
             elif event.failure is not None:
-                failures.append((event.task, event.failure))
+                failures.append((event.task.case.label, event.failure))
             if event.is_end or monotonic() - written > BATCH_S:
                 write()
             progress.tell(event)
@@ -85,7 +63,7 @@ def run_tasks(
         events.close()
         progress.end()
         write()
-    return Outcome(n_recorded, tuple(failures))
+    return failures
 
 
 def session_record(n_jobs: int = 1, command: str | None = None) -> Record:
@@ -120,8 +98,7 @@ class Progress:
     """Rate and time left: one line that changes on a terminal, a line for each case elsewhere."""
 
     def __init__(self, tasks: Sequence[Task], stream: IO[str]) -> None:
-        self._stream = stream
-        self._changes = stream.isatty()
+        self._line = ChangingLine(stream)
         self._n_cases, self._n_rounds = len(tasks), sum(len(task.rounds) for task in tasks)
         self._cases_done = self._rounds_done = 0
         self._start = self._told = monotonic()
@@ -133,7 +110,7 @@ class Progress:
             self._rounds_done += 1
             if "acc" in event.record:
                 self._scores.setdefault(id(event.task), []).append(event.record["acc"])
-            if not self._changes or monotonic() - self._told < 0.1:
+            if not self._line.changes or monotonic() - self._told < 0.1:
                 return
         else:
             self._cases_done += 1
@@ -141,17 +118,13 @@ class Progress:
                 # Rounds that will not come are not to be waited for.
                 self._n_rounds -= len(event.task.rounds) - len(self._scores.get(id(event.task), []))
         self._told = monotonic()
-        text = self._line(event)
-        # A line that wraps could not be taken back.
-        width = get_terminal_size().columns - 1
-        self._write(f"\r\x1b[K{text[:width]}" if self._changes else f"{text}\n")
+        self._line.show(self._text(event))
 
     def end(self) -> None:
         """Leave the line."""
-        if self._changes:
-            self._write("\n")
+        self._line.end()
 
-    def _line(self, event: Event) -> str:
+    def _text(self, event: Event) -> str:
         elapsed = monotonic() - self._start
         parts = [f"{self._cases_done}/{self._n_cases} cases", event.task.case.label]
         scores = self._scores.get(id(event.task))
@@ -163,13 +136,6 @@ class Progress:
             left = elapsed / self._rounds_done * (self._n_rounds - self._rounds_done)
             parts.append(f"{self._rounds_done / max(elapsed, 1e-9):.1f} rounds/s, about {duration(left)} left")
         return " | ".join(parts)
-
-    def _write(self, text: str) -> None:
-        try:
-            self._stream.write(text)
-            self._stream.flush()
-        except (OSError, ValueError):
-            self._changes = False  # nobody is watching any more; the work goes on
 
 
 def duration(seconds: float) -> str:
@@ -186,8 +152,3 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def describe_failures(failures: Sequence[tuple[Task, Any]]) -> str:
-    """Return one line a failed case."""
-    return "\n".join(f"  {task.case.label}: {reason}" for task, reason in failures)

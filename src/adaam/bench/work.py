@@ -15,10 +15,9 @@ from joblib import cpu_count
 from threadpoolctl import threadpool_limits
 
 from adaam.bench.datasets import Data, load_data
-from adaam.bench.histogram import histogram_record
 from adaam.bench.methods import METHODS, Method
 from adaam.bench.records import Record, Task
-from adaam.bench.run import run_case, warm_up
+from adaam.bench.run import histogram_record, run_case, warm_up
 from adaam.interrupts import STOPS
 
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -67,14 +66,8 @@ def run_task(task: Task, bench: Bench) -> Iterator[Record]:
     case = task.case
     data = bench.data(case.dataset)
     X, classes = data.rows(case.n_rows), data.classes[: case.n_rows]
-    settings: dict[str, Any] = {
-        "dataset": case.dataset,
-        "seed": case.seed,
-        "n_neighbors": case.n_neighbors,
-        "n_iter": case.n_iter,
-        "n_rows": case.n_rows,
-        "n_starts": case.n_starts,
-    }
+    names = ("dataset", "seed", "n_neighbors", "n_iter", "n_rows", "n_starts")
+    settings: dict[str, Any] = {name: getattr(case, name) for name in names}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if case.kind == "histogram":

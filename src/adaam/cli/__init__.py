@@ -8,15 +8,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adaam._version import __version__
+from adaam.bench.openml import SERVER, SOURCES
 from adaam.cli import commands, datasets, reproduce
 from adaam.cli.streams import command_streams, discard, discard_unwritten, output_error
 from adaam.cli.tables import add_column_options, add_reading_options
 from adaam.interrupts import interruptible
 
+DEFAULT_OUT = "adaam-results"
 EXAMPLES = """examples:
   adaam inspect customers.csv
   adaam cluster customers.csv --clusters 5 -o clusters.csv --model customers.adaam
   adaam predict customers.adaam new_customers.csv -o new_clusters.csv
+  adaam cluster customers.csv --report page.html -o clusters.csv
   adaam cluster digits --clusters 10 --plot digits.png -o labels.csv
   adaam fit rows.npy --clusters 5 -o metric.adaam
   adaam fit large.npy --clusters 10 --dry-run
@@ -30,67 +33,89 @@ def build_parser() -> ArgumentParser:
     """Describe the commands and their options."""
     parser = ArgumentParser(
         prog="adaam",
-        description="Learn, from unlabelled rows, a linear map in which clusters separate.",
+        description="Cluster the rows of a table, or learn a linear metric from them, without labels.",
         epilog=EXAMPLES,
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"adaam {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    rows_help = (
-        "a table (.csv, .tsv, .txt, .xlsx, .parquet, .jsonl), an array (.npy, .npz), "
-        '"digits" for the embedded data set, or "-" for a table on standard input'
-    )
-    source_help = "; .npy, .parquet (also a folder of them) and .zarr are read block by block and may exceed memory"
-    results_help = 'as .csv, .tsv, .npy, .npz or .parquet; CSV on standard output by default, or for "-"'
 
-    command = subparsers.add_parser("inspect", help="show what a table holds and what would be done with its columns")
-    command.set_defaults(run=commands.inspect)
+    def add(run: Callable[[Namespace], None], told: str, description: str | None = None) -> ArgumentParser:
+        command = subparsers.add_parser(run.__name__, help=told, description=description)
+        command.set_defaults(run=run)
+        return command
+
+    rows_help = (
+        "a table (.csv, .tsv, .txt, .xlsx, .parquet, .json, .jsonl) or an array (.npy, .npz); "
+        '"digits" is a data set that comes with scikit-learn, and "-" a table on standard input'
+    )
+    source_help = "; .npy, .zarr and .parquet (a file or a folder of files) may be larger than memory"
+    results_help = (
+        "where to write id, cluster, strength and outlier score of each row: .csv, .tsv, .npy, .npz or .parquet "
+        '(default: "-", CSV on standard output)'
+    )
+
+    command = add(
+        commands.inspect,
+        "show what a table contains and how its columns would be used",
+        "Show what a table contains and how each column would be used. Nothing is written.",
+    )
     command.add_argument("rows", metavar="ROWS", help=rows_help)
     add_column_options(command)
     add_reading_options(command)
 
-    command = subparsers.add_parser("cluster", help="cluster the rows of a file")
-    command.set_defaults(run=commands.cluster)
+    command = add(
+        commands.cluster,
+        "cluster the rows of a file",
+        "Cluster the rows of a file. The metric, the way of partitioning and the number of clusters are "
+        "chosen without labels, unless options set them.",
+    )
     command.add_argument("rows", metavar="ROWS", help=rows_help)
     _add_learner_options(command, _clusters)
+    command.add_argument("-o", "--output", metavar="FILE", help=results_help)
     command.add_argument(
-        "-o", "--output", metavar="FILE", help=f"id, cluster, strength and outlier score of each row, {results_help}"
+        "--truth",
+        metavar="COLUMN|FILE",
+        help="known classes to score the clusters against: a column of the table, or a file with one column",
     )
+    command.add_argument("--plot", metavar="FILE", help="draw the clusters (.png, .pdf, .svg)")
     command.add_argument(
-        "--truth", metavar="COLUMN|FILE", help="known classes, a column of the table or a file of one, to score against"
+        "--report", metavar="FILE", help="write a page about the clusters (.html), to be opened in a browser"
     )
-    command.add_argument("--plot", metavar="FILE", help="a picture of the clusters (.png, .pdf, .svg)")
-    command.add_argument("--report", metavar="FILE", help="a page about the clusters (.html), to open in a browser")
-    command.add_argument("--model", metavar="FILE", help="also write the fitted model, for adaam predict")
+    command.add_argument("--model", metavar="FILE", help="save the fitted model, for use with adaam predict")
     command.add_argument(
         "--contamination",
         type=float,
         default=0.0,
         metavar="SHARE",
-        help="share of rows labelled -1, as outliers",
+        help="share of the rows to label -1, as outliers (default: 0)",
     )
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the k-means starts (default: 0)")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
     command.add_argument(
         "--head",
         choices=["auto", "k-means", "graph"],
         default="auto",
-        help="how rows are partitioned (default: chosen with the metric)",
+        help="how the rows are partitioned (default: auto, chosen together with the metric)",
     )
-    command.add_argument("--verbose", action="store_true", help="tell phases, and each metric as it has been tried")
+    command.add_argument("--verbose", action="store_true", help="report the progress, and each metric that is tried")
     add_column_options(command)
     add_reading_options(command)
 
-    command = subparsers.add_parser("predict", help="tell the cluster of new rows by a model that was kept")
-    command.set_defaults(run=commands.predict)
-    command.add_argument("model", metavar="MODEL", help="a model file written by cluster --model")
-    command.add_argument("rows", metavar="ROWS", help=rows_help)
-    command.add_argument(
-        "-o", "--output", metavar="FILE", help=f"id, cluster, strength and outlier score of each row, {results_help}"
+    command = add(
+        commands.predict,
+        "assign new rows to the clusters of a saved model",
+        "Assign new rows to the clusters of a saved model. Columns are matched by name and treated as in the fit.",
     )
+    command.add_argument("model", metavar="MODEL", help="a model file written by adaam cluster --model")
+    command.add_argument("rows", metavar="ROWS", help=rows_help)
+    command.add_argument("-o", "--output", metavar="FILE", help=results_help)
     add_reading_options(command)
 
-    command = subparsers.add_parser("fit", help="learn a map and write it as a model file")
-    command.set_defaults(run=commands.fit)
+    command = add(
+        commands.fit,
+        "learn a metric and save it as a model file",
+        "Learn a metric, that is, a linear map under which clusters are easier to separate, and save it.",
+    )
     command.add_argument("rows", metavar="ROWS", help=rows_help + source_help)
     _add_learner_options(command)
     command.add_argument("-o", "--output", metavar="FILE", help="the model file to write")
@@ -98,29 +123,80 @@ def build_parser() -> ArgumentParser:
         "--pairs",
         choices=["auto", "all", "blocks"],
         default="auto",
-        help="pairs of rows to learn from: all, those within random blocks, or (default) all where that is affordable",
+        help="pairs of rows to learn from: all, or those within random blocks (default: auto, all if feasible)",
     )
-    command.add_argument("--dry-run", action="store_true", help="say what the fit would do, and do nothing")
-    command.add_argument("--verbose", action="store_true", help="tell phases and passes over row blocks")
+    command.add_argument(
+        "--dry-run", action="store_true", help="print what the fit would do, its memory and time, and stop"
+    )
+    command.add_argument("--verbose", action="store_true", help="report the progress")
     add_column_options(command)
     add_reading_options(command)
 
-    command = subparsers.add_parser("transform", help="map rows by a model file")
-    command.set_defaults(run=commands.transform)
-    command.add_argument("model", metavar="MODEL", help="a model file written by fit or cluster --model")
+    command = add(
+        commands.transform,
+        "map rows into the learned space of a saved model",
+        "Map rows into a space in which Euclidean distance is the metric of a saved model.",
+    )
+    command.add_argument("model", metavar="MODEL", help="a model file written by adaam fit or adaam cluster --model")
     command.add_argument("rows", metavar="ROWS", help=rows_help + source_help)
-    command.add_argument("-o", "--output", metavar="FILE", default="-", help="mapped rows (default: CSV on stdout)")
+    command.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default="-",
+        help="where to write the mapped rows: .csv, .npy, .npz or .parquet (default: CSV on standard output)",
+    )
     add_reading_options(command)
 
     for name in ("cluster", "predict"):
         subparsers.choices[name].add_argument(
-            "--layers", action="store_true", help="also the cluster in each layer, coarsest first"
+            "--layers", action="store_true", help="also write the cluster of each row in every layer, coarsest first"
         )
     for name in ("cluster", "predict", "fit", "transform"):
-        subparsers.choices[name].add_argument("--force", action="store_true", help="replace outputs that exist already")
+        subparsers.choices[name].add_argument("--force", action="store_true", help="overwrite existing output files")
 
-    reproduce.add_commands(subparsers)
-    datasets.add_command(subparsers)
+    command = add(
+        reproduce.reproduce,
+        "run the paper's evaluation and write its tables, figures and page",
+        "Run a plan of data sets and methods, record the results, and write tables, figures and a page. "
+        "What has been recorded already is not run again, so a run that was stopped can be continued. Without the "
+        "paper's data sets, the digits of scikit-learn are used.",
+    )
+    command.add_argument("--data", metavar="FOLDER", help="folder with the paper's data sets (default: $ADAAM_DATA)")
+    command.add_argument("--plan", metavar="FILE", help='the plan to run: "paper", "digits" or a file of your own')
+    command.add_argument("--quick", action="store_true", help="fewer rounds, data sets and methods, for a first look")
+    command.add_argument("--datasets", nargs="+", metavar="NAME", help="only these data sets of the plan")
+    command.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods of the plan")
+    command.add_argument("--rounds", type=int, metavar="N", help="at most N rounds of each case")
+    command.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="number of cases to run at the same time (default: 1)"
+    )
+    command.add_argument(
+        "--out", metavar="FOLDER", default=DEFAULT_OUT, help=f"folder for the results (default: {DEFAULT_OUT})"
+    )
+
+    command = add(reproduce.report, "make tables, figures and the page again from recorded results")
+    command.add_argument("records", metavar="RECORDS", help="a records file (.jsonl, .jsonl.gz) or a results folder")
+    command.add_argument("--out", metavar="FOLDER", help="folder to write to (default: that of the records)")
+
+    for name in ("reproduce", "report"):
+        subparsers.choices[name].add_argument(
+            "--force", action="store_true", help="write into a folder that contains other files"
+        )
+
+    command = add(
+        datasets.datasets,
+        "list the data sets of the evaluation, or download some of them",
+        "List the data sets of the evaluation. With --fetch, download some of them from OpenML. "
+        "Downloads are verified, can be continued after an interruption, and are stored as .npz files.",
+    )
+    command.add_argument("--data", metavar="FOLDER", help="folder of the data sets (default: $ADAAM_DATA)")
+    command.add_argument(
+        "--fetch", nargs="+", metavar="NAME", help=f"data sets to download from OpenML: {', '.join(SOURCES)}"
+    )
+    command.add_argument(
+        "--server", metavar="URL", default=SERVER, help=f"address of the OpenML server (default: {SERVER})"
+    )
     return parser
 
 
@@ -137,14 +213,17 @@ def _add_learner_options(command: ArgumentParser, clusters: Callable[[str], int 
     if clusters is int:
         command.add_argument("--clusters", type=int, required=True, metavar="C", help="number of clusters")
     else:
-        told = "number of clusters (default: auto, estimated from the rows)"
+        told = "number of clusters (default: auto, estimated from the data)"
         command.add_argument("--clusters", type=clusters, default="auto", metavar="C", help=told)
     command.add_argument("--components", type=int, metavar="M", help="dimension of the learned space (default: C)")
-    command.add_argument("--neighbors", type=int, metavar="K", help="neighbours of each row (default: log2(n/C))")
+    command.add_argument(
+        "--neighbors", type=int, metavar="K", help="number of neighbours of each row (default: log2(n/C))"
+    )
     command.add_argument(
         "--preparation",
         choices=["unit", "linear", "center", "standard"],
-        help="unit: rows to unit length first (default of fit); linear: a map that is linear in the input itself",
+        help="how the rows are prepared; unit: scaled to unit length (default of adaam fit); linear: their leading "
+        "principal components; center: all components; standard: all, of standardized columns",
     )
 
 

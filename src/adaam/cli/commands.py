@@ -83,10 +83,12 @@ def cluster(arguments: Namespace) -> None:
     for line in rows.report:
         say(line)
     labels = model.fit_predict(rows.source(arguments.rows))
+    if rows.names is not None:
+        model.metric_.feature_names_in_ = np.array(rows.names, dtype=object)
 
     say(str(model.selection_))
     sizes = ", ".join(str(size) for size in np.bincount(labels[labels >= 0]))
-    say(f"{len(labels)} rows in {model.n_clusters_} clusters of {sizes}")
+    say(f"{len(labels)} rows in {counted(model.n_clusters_, 'cluster')} of {sizes}")
     if (labels < 0).any():
         say(f"{(labels < 0).sum()} rows are outliers, labelled -1")
     if classes is not None:

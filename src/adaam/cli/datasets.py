@@ -1,16 +1,15 @@
 """The command around data sets: lists where each is and how to obtain it, and fetches those that OpenML has."""
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 from time import monotonic
-from typing import IO, Any
+from typing import IO
 
 from adaam.bench.data_files import DataFileError
-from adaam.bench.datasets import DATASETS, DataSet, find_files
+from adaam.bench.datasets import DATASETS, DataSet, data_folder, fetch_folder, find_files
 from adaam.bench.download import DownloadError, Network
 from adaam.bench.openml import SERVER, SOURCES, fetch
-from adaam.bench.places import data_folder, fetch_folder
 from adaam.bench.session import duration
 from adaam.cli.commands import say
 from adaam.progress import ChangingLine
@@ -21,20 +20,6 @@ PART_OF = {"mnist10k": "mnist"}
 
 class FetchError(ValueError):
     """Some sets could not be fetched; the others are there."""
-
-
-def add_command(subparsers: Any) -> None:
-    """Describe the command and its options."""
-    command: ArgumentParser = subparsers.add_parser(
-        "datasets",
-        help="list the data sets, where they are found and how to obtain them; fetch those of OpenML",
-        description="List the data sets of the evaluation. With --fetch, download some from OpenML: verified, gone on "
-        "with where an earlier fetch was stopped, and kept as .npz files.",
-    )
-    command.set_defaults(run=datasets)
-    command.add_argument("--data", metavar="FOLDER", help="folder to look in and to fetch into (default: $ADAAM_DATA)")
-    command.add_argument("--fetch", nargs="+", metavar="NAME", help=f"fetch from OpenML: {', '.join(SOURCES)}")
-    command.add_argument("--server", metavar="URL", default=SERVER, help=f"another address of OpenML's ({SERVER})")
 
 
 def datasets(arguments: Namespace) -> None:

@@ -15,19 +15,8 @@ class OutputError(ValueError):
 def check_outputs(inputs: Sequence[str | None], outputs: Sequence[str | None], *, force: bool) -> None:
     """Refuse outputs that would destroy an input, another output or an existing file, or that cannot be written.
 
-    Parameters
-    ----------
-    inputs : sequence of str or None
-        What the command reads; None for options that were not given, and names of embedded data sets, do no harm.
-    outputs : sequence of str or None
-        What it writes; "-" is standard output and always in order.
-    force : bool
-        Whether existing files may be replaced. An input never may.
-
-    Raises
-    ------
-    OutputError
-        With the output, the reason and the way out.
+    None stands for options that were not given, "-" for standard input and output, which are always in order. `force`
+    is whether existing files may be replaced; an input never may.
     """
     targets = [target for target in outputs if target and target != STANDARD]
     for i, target in enumerate(targets):
@@ -43,21 +32,9 @@ def check_outputs(inputs: Sequence[str | None], outputs: Sequence[str | None], *
 
 
 def check_folder(folder: Path, made: Sequence[str], *, force: bool) -> None:
-    """Refuse a folder that holds something, unless the command made it itself.
+    """Refuse a folder that holds something, unless the command made it itself or `force` is given.
 
-    Parameters
-    ----------
-    folder : Path
-        Where a command is about to write files.
-    made : sequence of str
-        Names of which a folder that the command made holds at least one.
-    force : bool
-        Whether files in a folder of somebody else's may be replaced.
-
-    Raises
-    ------
-    OutputError
-        With the folder, the reason and the way out.
+    A folder that the command made holds a file of one of the names `made`.
     """
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder}: is a file; results are written to a folder. Choose another name.")

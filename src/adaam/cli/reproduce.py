@@ -2,20 +2,19 @@
 
 import os
 import shlex
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from adaam.bench.data_files import DataFileError
-from adaam.bench.datasets import find_files, sizes
+from adaam.bench.datasets import data_folder, find_files, sizes
 from adaam.bench.exhibit import Exhibit
 from adaam.bench.exhibit_files import FOLDER, ExhibitError, make_exhibits, read_exhibit
 from adaam.bench.methods import METHODS
-from adaam.bench.places import data_folder
 from adaam.bench.plan import Plan, PlanError, read_plan
 from adaam.bench.records import RecordsError, RecordsFile, missing, read_records
-from adaam.bench.session import Outcome, describe_failures, run_tasks
+from adaam.bench.session import run_tasks
 from adaam.bench.skips import runnable, skip_records
 from adaam.cli.commands import say
 from adaam.cli.outputs import check_folder
@@ -23,47 +22,17 @@ from adaam.cli.streams import show
 from adaam.files import atomic_file
 from adaam.report.chart_files import write_chart
 from adaam.report.charts import all_charts
+from adaam.report.reproduction import NAME as PAGE
 from adaam.report.reproduction import write_page
 from adaam.report.summary import summaries
 from adaam.report.tables import RENDERERS, all_tables, text
+from adaam.tables import counted
 
 RECORDS = "records.jsonl"
-PAGE = "report.html"
-DEFAULT_OUT = "adaam-results"
 
 
 class CaseError(ValueError):
     """Some cases failed; the others are recorded."""
-
-
-def add_commands(subparsers: Any) -> None:
-    """Describe the commands and their options."""
-    command: ArgumentParser = subparsers.add_parser(
-        "reproduce",
-        help="run the paper's evaluation and write its tables, figures and page",
-        description="Run what a plan lacks, record every round, and write tables, figures and one page to look at. "
-        "A second run goes on where the first one was stopped. Without data, the embedded digits stand for the "
-        "paper's sets.",
-    )
-    command.set_defaults(run=reproduce)
-    command.add_argument("--data", metavar="FOLDER", help="folder with the paper's data sets (default: $ADAAM_DATA)")
-    command.add_argument("--plan", metavar="FILE", help='a plan of one\'s own, "paper" or "digits"')
-    command.add_argument("--quick", action="store_true", help="fewer rounds, sets and methods, for a first look")
-    command.add_argument("--datasets", nargs="+", metavar="NAME", help="only these data sets of the plan")
-    command.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods of the plan")
-    command.add_argument("--rounds", type=int, metavar="N", help="at most so many rounds a case")
-    command.add_argument("--jobs", type=int, default=1, metavar="N", help="cases at the same time (default: 1)")
-    command.add_argument("--out", metavar="FOLDER", default=DEFAULT_OUT, help=f"results (default: {DEFAULT_OUT})")
-
-    command = subparsers.add_parser("report", help="redraw tables, figures and the page from records, fitting nothing")
-    command.set_defaults(run=report)
-    command.add_argument("records", metavar="RECORDS", help="a records file (.jsonl, .jsonl.gz) or a results folder")
-    command.add_argument("--out", metavar="FOLDER", help="where to write (default: the folder of the records)")
-
-    for name in ("reproduce", "report"):
-        subparsers.choices[name].add_argument(
-            "--force", action="store_true", help="write into a folder that holds files of another kind"
-        )
 
 
 def reproduce(arguments: Namespace) -> None:
@@ -94,13 +63,13 @@ def reproduce(arguments: Namespace) -> None:
         tasks = missing(ready, records.records)
         say(f"{plan.title}: {len(ready)} cases, {len(ready) - len(tasks)} of them done before.")
         try:
-            outcome = run_tasks(tasks, records, folder, n_jobs=arguments.jobs, command=command_of(arguments))
-            failed = make_exhibits(cases, folder, out / FOLDER, say)
+            failed_cases = run_tasks(tasks, records, folder, n_jobs=arguments.jobs, command=command_of(arguments))
+            failed_exhibits = make_exhibits(cases, folder, out / FOLDER, say)
         except KeyboardInterrupt:
             say(f"stopped; all finished rounds are in {records.path}, and the same command goes on from there.")
             raise
         write_report(records.records, out, exhibits=out / FOLDER)
-    raise_failures(outcome, failed)
+    raise_failures(failed_cases, failed_exhibits)
 
 
 def report(arguments: Namespace) -> None:
@@ -204,7 +173,7 @@ def write_report(records: list[dict[str, Any]], out: Path, *, exhibits: Path) ->
     if tables:  # whoever reads it may leave
         show(text(tables[0]))
     if failures.told:
-        raise OSError(f"{_several(len(failures.told), 'output')} could not be written: {'; '.join(failures.told)}")
+        raise OSError(f"{counted(len(failures.told), 'output')} could not be written: {'; '.join(failures.told)}")
     say(f"wrote to {out}: {', '.join(written)}" if written else f"{out}: there is nothing to show yet.")
 
 
@@ -235,18 +204,10 @@ def stored_exhibits(records: list[dict[str, Any]], folder: Path) -> list[Exhibit
     return found
 
 
-def raise_failures(outcome: Outcome, exhibits: list[tuple[str, str]]) -> None:
+def raise_failures(cases: list[tuple[str, str]], exhibits: list[tuple[str, str]]) -> None:
     """Say which cases and exhibits failed; the next run tries them again."""
-    told = []
-    if outcome.failures:
-        told.append(f"{_several(len(outcome.failures), 'case')} failed")
-    if exhibits:
-        told.append(f"{_several(len(exhibits), 'exhibit')} failed")
-    if told:
-        lines = [f"  exhibit of {name}: {reason}" for name, reason in exhibits]
-        details = "\n".join([*([describe_failures(outcome.failures)] if outcome.failures else []), *lines])
-        raise CaseError(f"{' and '.join(told)}; the same command tries again:\n{details}")
-
-
-def _several(count: int, word: str) -> str:
-    return f"{count} {word}{'s' if count != 1 else ''}"
+    failed = [f"{counted(len(each), noun)} failed" for each, noun in ((cases, "case"), (exhibits, "exhibit")) if each]
+    if failed:
+        named = [*cases, *((f"exhibit of {name}", reason) for name, reason in exhibits)]
+        details = "\n".join(f"  {name}: {reason}" for name, reason in named)
+        raise CaseError(f"{' and '.join(failed)}; the same command tries again:\n{details}")

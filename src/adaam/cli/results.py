@@ -53,12 +53,8 @@ def _named(rows: Rows, told: dict[str, Any]) -> Columns:
     """Put the names of rows before what is told of them, and leave out what is not known."""
     known = {name: np.asarray(values) for name, values in told.items() if values is not None}
     id_name = f"{rows.id_name}_of_row" if rows.id_name in known else rows.id_name
-    return {id_name: row_ids(rows, len(known["cluster"])), **known}
-
-
-def row_ids(rows: Rows, n_rows: int) -> Any:
-    """Return the names of rows, or their numbers, the first being 1."""
-    return np.arange(1, n_rows + 1) if rows.ids is None else rows.ids
+    ids = np.arange(1, len(known["cluster"]) + 1) if rows.ids is None else rows.ids
+    return {id_name: ids, **known}
 
 
 def write_columns(target: str, columns: Columns) -> None:

@@ -24,31 +24,6 @@ def printable(text: str) -> str:
     return COMMANDING.sub(lambda found: OWN if found[0] == OWN else repr(found[0])[1:-1], text)
 
 
-class Talk:
-    """A text stream for people: what cannot be written is lost, and nothing else happens."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Write what a terminal may show."""
-        try:
-            self._stream.write(printable(text))
-        except (OSError, ValueError):
-            discard(self._stream)
-        return len(text)
-
-    def flush(self) -> None:
-        """Write what was held back."""
-        try:
-            self._stream.flush()
-        except (OSError, ValueError):
-            discard(self._stream)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
 class Shown:
     """Standard output on a terminal: text is made printable, errors are the command's to meet."""
 
@@ -62,6 +37,22 @@ class Shown:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+class Talk(Shown):
+    """A text stream for people: what cannot be written is lost, and nothing else happens."""
+
+    def write(self, text: str) -> int:
+        """Write what a terminal may show."""
+        try:
+            return super().write(text)
+        except (OSError, ValueError):
+            discard(self._stream)
+            return len(text)
+
+    def flush(self) -> None:
+        """Write what was held back."""
+        discard_unwritten(self._stream)
 
 
 @contextmanager

@@ -76,25 +76,25 @@ class Rows:
 
 def add_reading_options(command: ArgumentParser) -> None:
     """Describe the options about the form of a file."""
-    group = command.add_argument_group("form of a text file (found out where not given)")
-    group.add_argument("--sep", metavar="SIGN", help=r'sign between cells: "," ";" "|" "\t", or " " for blanks')
-    group.add_argument("--encoding", metavar="NAME", help="such as utf-8, latin-1, utf-16")
-    group.add_argument("--header", choices=["yes", "no"], help="whether the first row names the columns")
-    group.add_argument("--skip", type=int, default=0, metavar="N", help="lines above the table to pass over")
-    group.add_argument("--comment", default="", metavar="SIGN", help="pass over lines that begin with this")
-    group.add_argument("--sheet", metavar="NAME", help="sheet of an Excel file (default: the first)")
+    group = command.add_argument_group("format of the file (detected unless given)")
+    group.add_argument("--sep", metavar="SIGN", help=r'separator of the cells: "," ";" "|" "\t", or " " for spaces')
+    group.add_argument("--encoding", metavar="NAME", help="text encoding, such as utf-8, latin-1 or utf-16")
+    group.add_argument("--header", choices=["yes", "no"], help="whether the first row holds the column names")
+    group.add_argument("--skip", type=int, default=0, metavar="N", help="skip the first N lines")
+    group.add_argument("--comment", default="", metavar="SIGN", help="skip lines that begin with this sign")
+    group.add_argument("--sheet", metavar="NAME", help="sheet of an Excel file (default: the first one)")
 
 
 def add_column_options(command: ArgumentParser) -> None:
     """Describe the options about the columns of a table."""
-    group = command.add_argument_group("columns of a table (adaam inspect FILE shows the defaults)")
+    group = command.add_argument_group("columns of a table (adaam inspect shows the defaults)")
     group.add_argument("--columns", nargs="+", metavar="NAME", help="use these columns and no others")
     group.add_argument("--drop", nargs="+", metavar="NAME", help="leave these columns out")
-    group.add_argument("--id", metavar="NAME", help="column that names the rows in the output")
+    group.add_argument("--id", metavar="NAME", help="column that identifies the rows in the output")
     for kind, does in (
-        ("number", "use as a number"),
-        ("category", "encode as categories"),
-        ("date", "use as a number of days"),
+        ("number", "use these columns as numbers"),
+        ("category", "use these columns as categories"),
+        ("date", "use these dates, as numbers of days"),
     ):
         group.add_argument(f"--{kind}", nargs="+", default=[], metavar="NAME", help=does)
     group.add_argument("--text", metavar="NAME", help="cluster by the words of this column (TF-IDF)")
@@ -102,12 +102,21 @@ def add_column_options(command: ArgumentParser) -> None:
         "--missing",
         choices=["impute", "drop-columns", "drop-rows", "error"],
         default="impute",
-        help="missing values: filled in by the median or a category of their own (default), or what has them left out",
+        help="what to do about missing values: fill them in with the median, or make them a category of their own "
+        "(default: impute); leave out the columns or rows that have any; or stop",
     )
-    group.add_argument("--na", nargs="+", default=[], metavar="TEXT", help="further marks of missing values")
-    group.add_argument("--decimal", choices=[".", ","], help="decimal sign")
-    group.add_argument("--thousands", metavar="SIGN", help='sign between thousands; "" for none')
-    group.add_argument("--max-categories", type=int, default=20, metavar="N", help="text with more values is left out")
+    group.add_argument(
+        "--na", nargs="+", default=[], metavar="TEXT", help="treat these texts as missing values too, such as -999"
+    )
+    group.add_argument("--decimal", choices=[".", ","], help="decimal sign of numbers")
+    group.add_argument("--thousands", metavar="SIGN", help='sign between thousands, "" for none')
+    group.add_argument(
+        "--max-categories",
+        type=int,
+        default=20,
+        metavar="N",
+        help="leave out text columns with more distinct values (default: 20)",
+    )
 
 
 def read_rows(source: str, arguments: Namespace) -> Rows:

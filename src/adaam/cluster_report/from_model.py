@@ -19,6 +19,7 @@ from adaam.selection import ClusterCount, Selection, Trial
 
 MAX_SHOWN = 6000  # points that stay smooth as SVG
 N_OUTLIERS = 12
+MAX_UNNAMED = 50  # features x0, x1, ... that are told; more are coordinates of an embedding, or pixels
 
 
 def report_data(
@@ -76,8 +77,9 @@ def report_data(
     Z = np.asarray(model.transform(_rows_like_fitted(model, X, shown)))
     plane = discriminant_plane(Z, known.labels[shown])
     pictures = None if images is None else image_bytes(images, X, shown)
-    # Pixels are told by pictures, and coordinates of an embedding by texts; other features by their names.
-    has_features = images is None and (texts is None or names is not None)
+    # Pixels are told by pictures, coordinates of an embedding by texts or not at all, other features by their names.
+    is_named = names is not None or (texts is None and np.shape(X)[1] <= MAX_UNNAMED)
+    has_features = images is None and is_named
     told, listed = description(X if has_features else None, names, texts, own, given, known, shown)
     layers = tuple(_layer(each, known) for each in getattr(model, "cluster_layers_", ()))
     cards = cluster_cards(known, shown, Z, told, pictures, _firmness(layers, known.labels))

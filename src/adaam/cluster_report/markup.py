@@ -17,6 +17,7 @@ N_OUTLIERS = 24
 OUTLYING = 0.5  # outlier scores below this are not called high
 LEAST_SHARE = 0.02  # of the rows, from which on a cluster's number fits into the layer tree
 MAX_UNFOLDED = 40
+HEADS = {"graph": "communities of the neighbour graph", "k-means": "k-means"}
 GIVEN = "The number of clusters was given. With n_clusters=&quot;auto&quot; it is estimated."
 
 
@@ -56,9 +57,9 @@ def cluster_chip(label: int, words: str = "") -> str:
 
 def card(data: ReportData, each: ClusterCard) -> str:
     """Return the card of a cluster."""
-    facts = [plural(each.size, "row"), percent(each.size / data.n_rows), f"strength {each.strength:.2f}"]
+    facts = [plural(each.size, "row"), percent(each.size / data.n_rows), f"strength&nbsp;{each.strength:.2f}"]
     if each.firmness is not None:
-        facts.append(f"firmness {each.firmness:.2f}")
+        facts.append(f"firmness&nbsp;{each.firmness:.2f}")
     parts = [
         f'<h3><i class="swatch"></i>Cluster {each.label}</h3>',
         f'<p class="summary">{escape(each.summary)}</p>' if each.summary else "",
@@ -80,7 +81,7 @@ def _part(title: str, content: str, name: str) -> str:
 def _apart(data: ReportData, each: ClusterCard) -> str:
     told = _pictures(each) + _words(each) + _effects(each.effects)
     # Where other clusters have something to tell, that this one has nothing is worth a word.
-    is_told = any(other.effects or other.words or other.categories for other in data.cards)
+    is_told = any(other.effects or other.words for other in data.cards)
     return told or ("<p>No single feature stands out.</p>" if is_told else "")
 
 
@@ -155,7 +156,7 @@ def _row(data: ReportData, row: int, of: ClusterCard | None) -> str:
     telling = [each.name for each in of.effects] if of is not None else []
     columns = sorted(data.columns, key=lambda each: telling.index(each.name) if each.name in telling else len(telling))
     values = [(each.name, each.values[place]) for each in columns[:N_VALUES]]
-    told = " · ".join(f"{escape(key)} {escape(_value(value))}" for key, value in values)
+    told = " · ".join(f"{escape(key)}&nbsp;{escape(_value(value))}" for key, value in values)
     return f"<b>{name}</b> <span>{told}</span>"
 
 
@@ -228,7 +229,8 @@ def outliers(data: ReportData) -> str:
 
 def choice(each: Choice) -> str:
     """Return why this metric, head and number of clusters."""
-    told = f"<p>Metric: <strong>{escape(each.metric)}</strong>. Clusters by <strong>{escape(each.head)}</strong>.</p>"
+    head = HEADS.get(each.head, each.head)
+    told = f"<p>Metric: <strong>{escape(each.metric)}</strong>. Partition: <strong>{escape(head)}</strong>.</p>"
     told += _count(each.count) if each.count is not None else f'<p class="hint">{GIVEN}</p>'
     told += _trials(each) if each.trials else ""
     told += _steps(each.steps)

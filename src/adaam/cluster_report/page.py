@@ -5,6 +5,7 @@ from html import escape
 from adaam.cluster_report.data import ClusterCard, ReportData
 from adaam.cluster_report.markup import card, choice, hue, layer_tree, outliers, percent, plural
 from adaam.cluster_report.payload import payload
+from adaam.palette import cluster_color, ink_on
 from adaam.webpage import PageKind, html_document
 
 KIND = PageKind(
@@ -21,6 +22,10 @@ LINKS = (
     ("outliers", "Outliers"),
     ("rows", "Rows"),
     ("choice", "Method"),
+)
+UNTOLD = (
+    "The features have no names, so cards do not say what sets clusters apart. To see it, pass names=, texts= or "
+    "images= to report, or cluster a table whose rows have their texts beside them."
 )
 LEAST_NAMED = 0.025  # share of the rows from which on a cluster's number fits into the bar of sizes
 
@@ -43,6 +48,7 @@ def page(data: ReportData, charting: str | None = None) -> str:
         "facts": "\n".join(f"<li><b>{value}</b><span>{name}</span></li>" for name, value in _facts(data)),
         "sizes": "\n".join(_size(each, data.n_rows) for each in sorted(data.cards, key=_size_of, reverse=True)),
         "cards_hint": _cards_hint(data),
+        "untold": "" if _is_told(data) else f'<p class="hint">{UNTOLD}</p>',
         "cards": "\n".join(card(data, each) for each in data.cards),
         "layers": _layers(data),
         "outliers": outliers(data),
@@ -72,7 +78,11 @@ def _lead(data: ReportData) -> str:
     said = f"{plural(data.n_rows, what)}, {plural(data.n_features, 'feature')} each, grouped without labels."
     largest, smallest = max(data.cards, key=_size_of), min(data.cards, key=_size_of)
     if data.n_clusters > 1:
-        said += f" The largest cluster has {largest.size:,} rows, the smallest {smallest.size:,}."
+        said += (
+            f" Each cluster has {plural(largest.size, 'row')}."
+            if largest.size == smallest.size
+            else f" The largest cluster has {largest.size:,} rows, the smallest {smallest.size:,}."
+        )
     return said
 
 
@@ -100,10 +110,17 @@ def _facts(data: ReportData) -> list[tuple[str, str]]:
 def _size(each: ClusterCard, n_rows: int) -> str:
     words = escape(f"Cluster {each.label}: {plural(each.size, 'row')}" + (f". {each.summary}" if each.summary else ""))
     shown = each.label if each.size > LEAST_NAMED * n_rows else ""
+    light, dark = ink_on(cluster_color(each.label)), ink_on(cluster_color(each.label, "dark"))
+    style = hue(each.label, f"flex-grow:{each.size};--on-light:{light};--on-dark:{dark}")
     return (
-        f'<a class="hue" {hue(each.label, f"flex-grow:{each.size}")} href="#cluster-{each.label}" title="{words}" '
+        f'<a class="hue" {style} href="#cluster-{each.label}" title="{words}" '
         f'aria-label="{words}"><span>{shown}</span></a>'
     )
+
+
+def _is_told(data: ReportData) -> bool:
+    """Whether the page says what clusters are about."""
+    return data.texts is not None or any(each.effects or each.pictures for each in data.cards)
 
 
 def _cards_hint(data: ReportData) -> str:

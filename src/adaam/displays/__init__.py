@@ -1,13 +1,9 @@
 """Looking at a metric: displays in scikit-learn's style, drawn with matplotlib, which is loaded when one is drawn."""
 
-from adaam.displays.components import ComponentsDisplay
-from adaam.displays.contributions import ContributionsDisplay
-from adaam.displays.eigenvalues import EigenvalueDisplay
-from adaam.displays.graph_components import GraphComponentsDisplay
-from adaam.displays.layers import ClusterLayersDisplay
-from adaam.displays.magnitudes import MagnitudeDisplay
+from adaam.displays.affinities import GraphComponentsDisplay, MagnitudeDisplay
+from adaam.displays.clusterers import ClusterCountDisplay, ClusterLayersDisplay, SelectionDisplay
+from adaam.displays.maps import ComponentsDisplay, ContributionsDisplay, EigenvalueDisplay
 from adaam.displays.projection import ProjectionDisplay
-from adaam.displays.selection import ClusterCountDisplay, SelectionDisplay
 
 __all__ = [
     "ClusterCountDisplay",

@@ -23,7 +23,33 @@ def axes_for(display: Any, ax: Any, width: float = 6.0, height: float = 4.0) -> 
     return ax
 
 
-class KeptDisplay(ABC):
+class Display(ABC):
+    """A display whose drawing is one call of matplotlib, to which further arguments of `plot` go."""
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        **kwargs
+            Passed to matplotlib: to `plot` for lines, to `barh` for bars, to `stairs` for histograms.
+
+        Returns
+        -------
+        Self
+            The display itself.
+        """
+        self._draw(axes_for(self, ax), kwargs)
+        return self
+
+    @abstractmethod
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
+        """Draw in these axes; `style` goes before the display's own settings."""
+
+
+class KeptDisplay(Display):
     """A display of something that a fitted model keeps, so that the model is all it needs."""
 
     @classmethod
@@ -50,10 +76,6 @@ class KeptDisplay(ABC):
     @abstractmethod
     def _of(cls, model: Any) -> Self:
         """Make the display from a fitted model."""
-
-    @abstractmethod
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw it, in the caller's axes or in a figure of its own."""
 
 
 def fitted_metric(model: Any) -> LinearMetric:

@@ -1,18 +1,27 @@
-"""Row blocks on several threads, results taken in order: sums have the same bits on any number of threads."""
+"""Row blocks on several threads, results taken in order: sums have the same bits on any number of threads.
 
+What has one number a row is a column: a vector, or a plain float where all rows have the same one, which then is stored
+nowhere.
+"""
+
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Lock
 from typing import Any, TypeVar
 
-from adaam.linalg import thread_pools
+import numpy as np
+
+from adaam._typing import Column, FloatVector
+from adaam.linalg import one_blas_thread, thread_pools
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# Row blocks of this size are short enough for their temporaries to be reused by the allocator, and to stay in cache.
+BLOCK_BYTES = 1 << 22
 
 # Threads that were BLAS's before they were held; a thread of ours begins without any.
 _HELD: ContextVar[int] = ContextVar("held threads", default=0)
@@ -30,42 +39,15 @@ def held_threads() -> Iterator[None]:
         return
     token = _HELD.set(blas_threads())
     try:
-        with thread_pools().limit(limits=1, user_api="blas"):
+        with one_blas_thread:
             yield
     finally:
         _HELD.reset(token)
 
 
-class _OneThread:
-    """Keeps BLAS to one thread while any of several threads is inside: the first in sets it, the last out lets go.
-
-    Limits are those of a process, so that each thread restoring what it found would leave others without.
-    """
-
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.n_inside = 0
-        self.limiter: Any = None
-
-    def __enter__(self) -> None:
-        with self.lock:
-            self.n_inside += 1
-            if self.n_inside == 1:
-                self.limiter = thread_pools().limit(limits=1, user_api="blas")
-
-    def __exit__(self, *_: object) -> None:
-        with self.lock:
-            self.n_inside -= 1
-            if self.n_inside == 0:
-                self.limiter.restore_original_limits()
-
-
-_ONE_THREAD = _OneThread()
-
-
 def on_one_thread(work: Callable[..., Result], *given: Any) -> Result:
     """Do work on this thread alone, as a task beside others of its process."""
-    with _ONE_THREAD:
+    with one_blas_thread:
         return work(*given)
 
 
@@ -84,6 +66,16 @@ def row_blocks(n_rows: int, rows: int) -> list[slice]:
     return [slice(start, min(start + rows, n_rows)) for start in range(0, n_rows, rows)]
 
 
+def short_blocks(n_rows: int, n_columns: int, n_bytes: int = BLOCK_BYTES) -> list[slice]:
+    """Row blocks of which so many columns in float64 take no more than `n_bytes`."""
+    return row_blocks(n_rows, max(16, n_bytes // (8 * max(1, n_columns))))
+
+
+def for_each(work: Callable[[Item], None], items: Sequence[Item]) -> None:
+    """Do work that returns nothing for items on all threads, as `ordered_map` does."""
+    deque(ordered_map(work, items), maxlen=0)
+
+
 def ordered_map(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """Apply `work` to items on all threads and yield the results in the order of the items.
 
@@ -99,7 +91,7 @@ def ordered_map(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterat
     if n_threads == 1:  # also within the work of another such map
         yield from map(work, items)
         return
-    with thread_pools().limit(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
+    with one_blas_thread, ThreadPoolExecutor(n_threads) as pool:
         waiting: deque[Future[Result]] = deque()
         try:
             for item in items:
@@ -112,3 +104,42 @@ def ordered_map(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterat
             # An interrupt or an early stop by the caller must not wait for queued blocks.
             for future in waiting:
                 future.cancel()
+
+
+def total(column: Column, n_rows: int) -> float:
+    """Sum over the rows."""
+    return column * n_rows if isinstance(column, float) else float(column.sum())
+
+
+def at(column: Column, rows: Any) -> Any:
+    """Numbers of some rows, chosen by a slice or by indices."""
+    return column if isinstance(column, float) else column[rows]
+
+
+def beside(column: Column, rows: Any) -> Any:
+    """Numbers of some rows, laid out so that they multiply the rows."""
+    return column if isinstance(column, float) else column[rows, None]
+
+
+def spread(column: Column, n_rows: int) -> FloatVector:
+    """Host column as a vector, also where all rows have the same number."""
+    return np.broadcast_to(np.asarray(column, dtype=np.float64), (n_rows,))
+
+
+def coordinate_order(Z: Any) -> Any:
+    """Order of rows by their first column, among equals by the second, and so on; NumPy arrays or tensors."""
+    xp = namespace(Z)
+    order = xp.argsort(Z[:, 0], stable=True)
+    first = Z[order, 0]
+    # Where no two rows are equal in it, the first column decides alone, and the others need no sorting.
+    if bool((first[1:] > first[:-1]).all()):
+        return order
+    order = xp.arange(len(Z), device=Z.device)
+    for column in reversed(range(Z.shape[1])):
+        order = order[xp.argsort(Z[order, column], stable=True)]
+    return order
+
+
+def namespace(array: Any) -> Any:
+    """NumPy or PyTorch, whichever an array is of."""
+    return sys.modules[type(array).__module__.partition(".")[0]]

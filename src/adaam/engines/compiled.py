@@ -109,16 +109,12 @@ def _compile(dtype: type) -> None:
     from adaam.engines.neighbors import search
     from adaam.engines.pruned import screened
     from adaam.engines.pruned.cut import Bracket
-    from adaam.engines.pruned.tiles import all_pairs
 
     with _one_process_at_a_time(dtype.__name__):
         X = np.random.default_rng(0).standard_normal((40, 3))
-        block = all_pairs(X, np.ones(40), X)
-        work = screened.PrunedPass(block, Bracket(0.5, 1.0), dtype)
-        work.complete(work.run(slice(0, 40)).stored(dtype), 0.75)
-        list(screened.screened_tallies(block, Bracket(0.5, 1.0)))
+        screened.PrunedPass(X, np.ones(40), X, Bracket(0.5, 1.0), dtype).run(slice(0, 40))
+        screened.cut_laplacian(X, 1.0, X, np.ones(40), np.ones(40), None, cut=1.0)
         search.nearest_others(X, 2, 1.0)
-        search.block_pairs(X, np.ones(40), 20)
 
 
 @contextmanager

@@ -8,36 +8,41 @@ from typing import Any, cast
 import numpy as np
 from scipy.sparse import csr_array, issparse
 from sklearn.cluster import KMeans
-from sklearn.metrics import pairwise_distances_argmin
+from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.neighbors import NearestNeighbors
 
 from adaam._typing import Column, FloatMatrix, FloatVector, HostRows, IntMatrix, IntVector
-from adaam.engines.blocks import blas_threads, ordered_map, row_blocks
-from adaam.engines.columns import at, beside, spread, total
+from adaam.engines.blocks import (
+    BLOCK_BYTES,
+    at,
+    beside,
+    blas_threads,
+    coordinate_order,
+    for_each,
+    ordered_map,
+    short_blocks,
+    spread,
+    total,
+)
 from adaam.engines.compiled import MANY_ROWS, PANEL, few_filled, panel_count, uses_numba
 from adaam.engines.equal_rows import distinct
 from adaam.engines.neighbors import tiles as neighbor_tiles
-from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
-from adaam.engines.neighbors.ties import measured_graph
+from adaam.engines.neighbors.graph import HostHalf, NeighborGraph, measured_graph
 from adaam.engines.protocol import Clusters, ClusterSums, Half, Result, pruned_laplacian
 from adaam.engines.pruned import tiles as pruned_tiles
 from adaam.engines.pruned.cut import (
-    MIN_ROWS,
     Bracket,
     Tally,
     counted,
     exact_cut,
     guess_bracket,
     kept_from,
-    rounding_room,
+    largest_entry,
 )
 from adaam.linalg import eigh
 
 # A tile, its magnitudes, its mask and the positions of the survivors: about four times the tile in float64.
 BYTES_PER_TILE_ENTRY = 32
-
-# Row blocks of this size are short enough for their temporaries to be reused by the allocator, and to stay in cache.
-BLOCK_BYTES = 1 << 22
 
 # Sums of squares between these have lost nothing.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-280, 1e280
@@ -60,8 +65,8 @@ class CPUEngine:
         thousands of rows; results agree to rounding.
     recall : float, default=1.0
         Share of true neighbours that is enough. 1.0 means all of them, whatever kernels there are. Less is faster from
-        32,768 rows on, with numba: the search then probes cells of nearby rows alone, as many as sampled neighbours
-        need, measures on 200 other rows what that finds, and searches all pairs where it is less.
+        32,768 rows on, with numba: the search then looks into nearby cells of rows alone, as many as sampled neighbours
+        need, measures on 100 other rows what that finds, and searches all pairs where it is less.
     """
 
     tile_bytes: int = 1 << 25
@@ -69,13 +74,8 @@ class CPUEngine:
     recall: float = 1.0
     name: str = "cpu"
 
-    def accepts(self, X: Any) -> bool:
-        """No array needs a check of this engine's own."""
-        return False
-
-    def check_rows(self, X: Any, at_least: int) -> HostRows:
-        """Never asked for."""
-        raise TypeError(f"X={type(X).__name__} is no array of the CPU engine's own.")
+    def own(self, X: Any, at_least: int | None = None) -> None:
+        """Return None: scikit-learn checks all arrays of the host."""
 
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
         """Do work for each item, an item a thread; one left over at the end has all threads for the maps within it."""
@@ -178,11 +178,10 @@ class CPUEngine:
                 out[rows] *= beside(scale, rows)
                 out[rows] -= offset
 
-        for _ in ordered_map(fill, self._blocks(X)):
-            pass
+        for_each(fill, self._blocks(X))
         return out
 
-    def neighbors(self, X: HostRows, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
+    def _neighbors(self, X: HostRows, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest others of each row, or of chosen rows, nearest first.
 
         Of thousands of rows candidates in float32, each pair once, are found faster than by scikit-learn's search
@@ -211,7 +210,7 @@ class CPUEngine:
 
     def neighbor_graph(self, X: HostRows, n_neighbors: int, weights: Column) -> NeighborGraph:
         """Return the graph of nearest others, rows tied at the last place sharing it."""
-        found = measured_graph(partial(self.neighbors, X), self.row_norms(X), weights, n_neighbors, X.dtype)
+        found = measured_graph(partial(self._neighbors, X), self.row_norms(X), weights, n_neighbors, X.dtype)
         return replace(found, kernels=self.kernels)
 
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
@@ -232,28 +231,17 @@ class CPUEngine:
         """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps."""
         n = P.shape[0]
         w, own = spread(weights, n), spread(diagonal, n)
-        if cut is None and self._screens(P, X):
+        if self._screens(P, X):
             from adaam.engines.pruned import screened
 
-            found = screened.cut_laplacian(P, t, X, w, own, cast(HostHalf | None, half))
+            found = screened.cut_laplacian(P, t, X, w, own, cast(HostHalf | None, half), cut)
             if found is not None:
                 return found
         if cut is None:
             cut = exact_cut(_Entries(P, w, own, self._tile_rows(), self._screens(P)), t)
-        gram, degrees = self._pruned_gram(P, kept_from(cut, P.dtype), X, w)
+            return self.cut_laplacian(P, t, X, weights, diagonal, half, cut=cut)
+        gram, degrees = pruned_tiles.pruned_gram(P, kept_from(cut, P.dtype), X, w, self._tile_rows())
         return cut, pruned_laplacian(self, gram, degrees, X, half), degrees
-
-    def _pruned_gram(
-        self, P: FloatMatrix, threshold: float, X: FloatMatrix, weights: FloatVector
-    ) -> tuple[FloatMatrix, FloatVector]:
-        """X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude >= threshold."""
-        if self._screens(P, X):
-            from adaam.engines.pruned import screened
-
-            return screened.pruned_gram(P, threshold, X, weights)
-        block = pruned_tiles.all_pairs(P, weights, X)
-        half, along, down = pruned_tiles.pruned_sums(block, X, threshold, self._tile_rows())
-        return half + half.T, (along + down) * weights
 
     def _screens(self, *factors: FloatMatrix) -> bool:
         """Whether compiled loops pass over the pairs, which take rows in float64."""
@@ -268,32 +256,37 @@ class CPUEngine:
         """
         weights = spread(weights, Z.shape[0])
         present = np.flatnonzero(weights)
-        order = present[_by_coordinates(Z[present])]
+        order = present[coordinate_order(Z[present])]
         best = KMeans(n_clusters, n_init=n_init, random_state=seed, tol=0.0).fit(Z[order], sample_weight=weights[order])
-        labels = self.nearest(Z, best.cluster_centers_)
-        return Clusters(best.cluster_centers_, labels, float(best.inertia_))
+        labels, _ = self.nearest_known(Z, best.cluster_centers_, 1)
+        return Clusters(best.cluster_centers_, labels[:, 0], float(best.inertia_))
 
-    def cluster_sums(self, Z: HostRows, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
-        """Return what centres, sizes and inertia of a partition follow from, in float64."""
-        n = Z.shape[0]
+    def cluster_sums(
+        self, Z: HostRows, labels: IntVector, weights: Column, n_clusters: int, center: FloatVector | None = None
+    ) -> ClusterSums:
+        """Return what centres, sizes and spreads of clusters follow from, in float64; sparse rows have no centre."""
+        n, d = Z.shape
         held = spread(weights, n)
         member = csr_array((held, (np.asarray(labels), np.arange(n))), shape=(n_clusters, n))
-        sums, squares, largest = np.zeros((n_clusters, Z.shape[1])), np.zeros(n_clusters), 0.0
+        sizes = np.bincount(labels, held, minlength=n_clusters)
+        if issparse(Z):
+            sums, squares = csr_array(member @ Z).toarray(), csr_array(Z.multiply(Z)).T @ held
+            return ClusterSums(sums, sizes, squares, float(np.abs(Z.data).max(initial=0.0)))
+        sums, squares, largest = np.zeros((n_clusters, d)), np.zeros(d), 0.0
         for rows in self._blocks(Z):
-            block = _float64(Z[rows])
+            block = _float64(Z[rows]) if center is None else _float64(Z[rows]) - center
             sums += member[:, rows] @ block
-            squares += member[:, rows] @ np.einsum("ij,ij->i", block, block)
+            squares += np.einsum("i,ij,ij->j", held[rows], block, block)
             largest = max(largest, float(np.abs(block).max(initial=0.0)))
-        return ClusterSums(sums, np.bincount(labels, held, minlength=n_clusters), squares, largest)
+        return ClusterSums(sums, sizes, squares, largest)
 
     def nearest_known(self, Z: HostRows, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest of some known points of each row, nearest first."""
+        if n_nearest == 1:
+            indices, distances = pairwise_distances_argmin_min(Z, known)
+            return indices[:, None], distances[:, None]
         distances, indices = NearestNeighbors(n_neighbors=min(n_nearest, len(known))).fit(known).kneighbors(Z)
         return indices, distances
-
-    def nearest(self, Z: HostRows, centers: FloatMatrix) -> IntVector:
-        """Index of the nearest centre of each row, the first one on a tie."""
-        return np.asarray(pairwise_distances_argmin(Z, centers))
 
     def _tile_rows(self) -> int:
         """Rows and columns of a tile within the budget, in steps of 64 for aligned products."""
@@ -301,8 +294,7 @@ class CPUEngine:
 
     def _blocks(self, X: HostRows, extra_columns: int = 0) -> list[slice]:
         """Row blocks whose float64 copy, with `extra_columns` beside it, stays within the budget."""
-        rows = min(self.tile_bytes, BLOCK_BYTES) // (8 * max(1, X.shape[1] + extra_columns))
-        return row_blocks(X.shape[0], max(16, rows))
+        return short_blocks(X.shape[0], X.shape[1] + extra_columns, min(self.tile_bytes, BLOCK_BYTES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,18 +312,12 @@ class _Entries:
         """Precision of the entries."""
         return self.P.dtype
 
-    def squares(self) -> FloatVector:
-        """Diagonal entries."""
-        return np.asarray(np.einsum("ij,ij->i", self.P, self.P))
-
     def largest(self) -> float:
         """Magnitude that no entry exceeds."""
-        return float(self.squares().max()) * rounding_room(self.P)
+        return largest_entry(self.P)
 
     def guess(self, t: float) -> Bracket:
-        """Bracket the t-th largest entry; few rows have so few that all of them are looked at."""
-        if len(self.P) <= MIN_ROWS:
-            return Bracket(0.0, self.largest())
+        """Bracket the t-th largest entry, most likely."""
         return guess_bracket(self.P, t, self.weights, self.diagonal)
 
     def tally(self, bracket: Bracket) -> Tally:
@@ -339,14 +325,13 @@ class _Entries:
         return counted(self._parts(bracket), bracket)
 
     def _parts(self, bracket: Bracket) -> Iterator[Tally]:
-        yield Tally(0.0, self.squares(), self.diagonal).within(bracket)
-        block = pruned_tiles.all_pairs(self.P, self.weights)
+        yield Tally(0.0, np.einsum("ij,ij->i", self.P, self.P), self.diagonal).within(bracket)
         if self.screened:
             from adaam.engines.pruned.screened import screened_tallies
 
-            yield from screened_tallies(block, bracket)
+            yield from screened_tallies(self.P, self.weights, bracket)
         else:
-            yield from pruned_tiles.tile_tallies(block, bracket, self.tile_rows)
+            yield from pruned_tiles.tile_tallies(self.P, self.weights, bracket, self.tile_rows)
 
 
 def _others(indices: IntMatrix, distances: FloatMatrix, rows: IntVector) -> tuple[IntMatrix, FloatMatrix]:
@@ -386,38 +371,28 @@ def _moved(block: FloatMatrix, scale: float, mean: FloatVector) -> FloatMatrix:
     return moved - mean if mean.any() else moved
 
 
-def _by_coordinates(Z: FloatMatrix) -> IntVector:
-    """Order of rows by their first column, among equals by the second, and so on."""
-    order = np.argsort(Z[:, 0], kind="stable")
-    first = Z[order, 0]
-    # Where no two rows are equal in it, the first column decides alone, and the others need no sorting.
-    return order if (first[1:] > first[:-1]).all() else np.lexsort(Z.T[::-1])
-
-
 def _row_norms(block: HostRows) -> FloatVector:
     """Euclidean lengths; where squares might overflow or vanish, the largest entry is divided out first."""
-    if issparse(block):
-        starts, entries = block.indptr[:-1], np.diff(block.indptr)
-        filled = entries > 0
-        largest = np.zeros(block.shape[0])
-        lengths = np.zeros(block.shape[0])
-        data = np.abs(block.data.astype(np.float64))
-        # reduceat reads past empty rows, so only the filled ones are given to it.
-        largest[filled] = np.maximum.reduceat(data, starts[filled]) if filled.any() else 0.0
+    with np.errstate(over="ignore", under="ignore"):  # a length beyond the largest number is infinite
+        squares = _row_squares(block)
+        if ((squares > SMALLEST_SQUARE) & (squares < LARGEST_SQUARE)).all():
+            return np.asarray(np.sqrt(squares))
+        largest = abs(block).max(axis=1)
+        largest = np.asarray(largest.toarray() if issparse(largest) else largest, np.float64).ravel()
         safe = np.where(largest == 0, 1.0, largest)
-        scaled = data / np.repeat(safe, entries)
-        lengths[filled] = np.add.reduceat(scaled**2, starts[filled]) if filled.any() else 0.0
-        with np.errstate(over="ignore"):
-            return np.asarray(safe * np.sqrt(lengths))
-    with np.errstate(over="ignore", under="ignore"):
-        squares = np.einsum("ij,ij->i", block, block, dtype=np.float64)
-    if ((squares > SMALLEST_SQUARE) & (squares < LARGEST_SQUARE)).all():
-        return np.asarray(np.sqrt(squares))
-    largest = np.abs(block).max(axis=1).astype(np.float64)
-    safe = np.where(largest == 0, 1.0, largest)
-    scaled = block / safe[:, None]
-    with np.errstate(over="ignore"):  # a length beyond the largest number is infinite
-        return np.asarray(safe * np.sqrt(np.einsum("ij,ij->i", scaled, scaled)))
+        scaled = block.astype(np.float64)
+        if issparse(scaled):
+            scaled.data /= np.repeat(safe, np.diff(scaled.indptr))
+        else:
+            scaled /= safe[:, None]
+        return np.asarray(safe * np.sqrt(_row_squares(scaled)))
+
+
+def _row_squares(block: HostRows) -> FloatVector:
+    """Sum of the squares of each row, in float64."""
+    if issparse(block):
+        return np.asarray(block.astype(np.float64).power(2).sum(axis=1)).ravel()
+    return np.asarray(np.einsum("ij,ij->i", block, block, dtype=np.float64))
 
 
 def _float64(block: HostRows) -> HostRows:

@@ -7,10 +7,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from adaam._typing import Column, FloatMatrix, HostRows, IntVector
-from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.columns import spread
-
-BLOCK_BYTES = 1 << 21
+from adaam.engines.blocks import ordered_map, short_blocks, spread
 
 
 def distinct(X: HostRows, weights: Column) -> tuple[HostRows, Column]:
@@ -68,7 +65,7 @@ def quick_hashes(X: FloatMatrix) -> IntVector:
 
     if d == 0:
         return np.zeros(n, np.uint64)
-    return np.concatenate(list(ordered_map(hashes, row_blocks(n, max(16, BLOCK_BYTES // (8 * d))))))
+    return np.concatenate(list(ordered_map(hashes, short_blocks(n, 2 * d))))
 
 
 def row_bytes(X: HostRows) -> Iterator[bytes | memoryview]:

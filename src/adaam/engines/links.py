@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 
 from adaam._typing import IntVector
-from adaam.engines.columns import namespace
+from adaam.engines.blocks import namespace
 
 # A table of all keys is filled sooner than they are sorted where it has up to so many places a key.
 TABLE_SHARE = 16
 # Sums of so many nodes for every label fit a table; more are sorted.
 TABLE_ENTRIES = 1 << 20
 DEVICE_TABLE_ENTRIES = 1 << 25
+# Factors of a hash in the arithmetic of int64, which NumPy, PyTorch and compiled loops share.
+MIX = (0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9)
+# A gain in modularity below this share of a node's degree is rounding.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +38,7 @@ class Links:
     loops : array of shape (n_nodes,)
         Link of each node with itself: copies of a row, or what is inside a cluster.
     compiled : bool
-        Whether moves along the links are compiled, once they are on the host.
+        Whether passes over the links are compiled, where they are on the host.
     """
 
     nodes: Any
@@ -68,9 +72,28 @@ class Links:
         return self.xp.bincount(self.nodes, weights=self.weights, minlength=self.n_nodes)
 
     @cached_property
-    def _starts(self) -> IntVector:
-        """First link of each node, of links on the host."""
-        return np.searchsorted(self.nodes, np.arange(self.n_nodes + 1))
+    def starts(self) -> Any:
+        """First link of each node, and the number of links."""
+        ends = self.xp.cumsum(self.xp.bincount(self.nodes, minlength=self.n_nodes), 0)
+        return self.xp.concatenate([ends[:1] * 0, ends])
+
+    @cached_property
+    def _fused(self) -> bool:
+        """Whether a kernel on the device makes the moves."""
+        if self.on_host:
+            return False
+        from adaam.engines.gpu.fused import available
+
+        return available(self.weights.device)
+
+    def sums_of(self, labels: Any, n_labels: int) -> Any:
+        """Sum of the degrees of each label."""
+        return self.xp.bincount(labels, weights=self.degrees, minlength=n_labels)
+
+    def weight_within(self, labels: Any) -> float:
+        """Sum of the links between nodes of equal label, both directions and loops."""
+        together = labels[self.nodes] == labels[self.others]
+        return float(self.xp.where(together, self.weights, 0.0).sum() + self.loops.sum())
 
     def sums_by_label(self, labels: Any, n_labels: int, nodes: Any = None) -> tuple[Any, Any, Any]:
         """Return place, label and the sum of a node's links to others of that label, ordered by place and label.
@@ -80,7 +103,7 @@ class Links:
         places, some = self._places_of(nodes)
         n_places = self.n_nodes if nodes is None else len(nodes)
         keys = places * n_labels + labels[self.others[some]]
-        keys, sums = _summed(keys, self.weights[some], n_places * n_labels)
+        keys, sums = summed(keys, self.weights[some], n_places * n_labels)
         return keys // n_labels, keys % n_labels, sums
 
     def _places_of(self, nodes: Any) -> tuple[Any, Any]:
@@ -111,6 +134,83 @@ class Links:
         lowest[present] = np.minimum.reduceat(ties, first)
         return largest, lowest
 
+    def labels_after(
+        self, labels: Any, n_labels: int, resolution: float, ranks: IntVector, salts: IntVector, few_moves: int | None
+    ) -> Any:
+        """Move nodes to the label that gains most, a random half of them at once, in several sweeps.
+
+        A node that had no reason to move is looked at again only after one that it is linked to has moved (the queue of
+        Traag et al. 2019), so late sweeps cost little.
+
+        Parameters
+        ----------
+        labels : array of shape (n_nodes,)
+            Labels before.
+        n_labels : int
+            Number of labels.
+        resolution : float
+            Resolution of modularity.
+        ranks, salts : integer arrays on the host, of shapes (n_nodes,) and (n_sweeps,)
+            What tells the half that moves in a sweep.
+        few_moves : int or None
+            Sweeps end after one in which no more nodes move. With None they end where a label is emptied, and the
+            labels of highest modularity are returned.
+        """
+        scale = resolution / (float(self.degrees.sum()) or 1.0)
+        keep_best, few_moves = few_moves is None, few_moves or 0
+        graph = self.starts, self.others, self.weights, self.degrees
+        if self.compiled and self.on_host:
+            from adaam.engines import link_loops
+
+            labels = np.asarray(labels, dtype=np.intp)
+            return link_loops.labels_after(*graph, ranks, salts, labels, n_labels, scale, few_moves, keep_best)
+        if self._fused:
+            from adaam.engines.gpu import sweeps
+
+            drawn = self.asarray(ranks), self.asarray(salts)
+            return sweeps.labels_after(*graph, *drawn, labels, n_labels, scale, few_moves, keep_best)
+        ranks, waiting = self.asarray(ranks), self.asarray(np.ones(self.n_nodes, dtype=bool))
+        best, highest = labels, self._excess(labels, n_labels, scale) if keep_best else np.inf
+        for salt in salts.tolist():
+            # All nodes at once would trade places for ever.
+            looked_at = random_half(ranks, salt) & waiting
+            if not bool(looked_at.any()):
+                if not bool(waiting.any()):
+                    break
+                continue
+            labels, n_moved = self.sweep(labels, n_labels, scale, looked_at, waiting)
+            if not keep_best:
+                if n_moved <= few_moves:
+                    break
+            elif n_moved:
+                if int((self.xp.bincount(labels, minlength=n_labels) == 0).sum()):
+                    break
+                excess = self._excess(labels, n_labels, scale)
+                if excess > highest:
+                    best, highest = labels, excess
+        return best if keep_best else labels
+
+    def _excess(self, labels: Any, n_labels: int, scale: float) -> float:
+        """Links between nodes of equal label above those expected: modularity in other units."""
+        totals = self.sums_of(labels, n_labels)
+        return self.weight_within(labels) - scale * float((totals * totals).sum())
+
+    def sweep(self, labels: Any, n_labels: int, scale: float, looked_at: Any, waiting: Any) -> tuple[Any, int]:
+        """Give some nodes the label that gains them most, all at once; return the labels and how many changed.
+
+        `waiting` tells the nodes that have reason to move; those looked at no longer have, and those linked to one that
+        moved do again. `scale` is the resolution over the sum of all degrees.
+        """
+        nodes = self.xp.where(looked_at)[0]
+        highest, choices, staying = self.moves(labels, self.sums_of(labels, n_labels), scale, nodes)
+        moving = highest > staying + ROUNDING * self.degrees[nodes]
+        moved = nodes[moving]
+        shifts = self.xp.zeros_like(labels)
+        shifts[moved] = choices[moving] - labels[moved]
+        waiting[nodes] = False
+        waiting[self.others[self._places_of(moved)[1]]] = True
+        return labels + shifts, len(moved)
+
     def moves(self, labels: Any, totals: Any, scale: Any, nodes: Any) -> tuple[Any, Any, Any]:
         """Look at what some nodes would gain by another label.
 
@@ -122,8 +222,6 @@ class Links:
         highest, choices, staying : array of shape (n_nodes,)
             Highest gain and its label, the lowest of ties; the gain of the label that the node has.
         """
-        if self.compiled and self.on_host:
-            return self._compiled_moves(labels, totals, scale, nodes)
         xp, n_labels = self.xp, len(totals)
         mine, own = self.degrees[nodes], labels[nodes]
         staying = -(scale * mine * (totals[own] - mine))
@@ -146,37 +244,21 @@ class Links:
         staying[place[inside]] = gains[inside]
         return *self.best(gains, place, found, len(nodes)), staying
 
-    def _compiled_moves(self, labels: IntVector, totals: Any, scale: float, nodes: IntVector) -> tuple[Any, Any, Any]:
-        from adaam.engines.link_loops import best_moves
-
-        n = len(nodes)
-        found = np.empty(n), np.empty(n, dtype=np.intp), np.empty(n)
-        links = self._starts, self.others, self.weights, self.degrees
-        best_moves(*links, np.asarray(labels, dtype=np.intp), totals, float(scale), nodes, *found)
-        return found
-
-    def neighbors(self, nodes: Any) -> Any:
-        """Return the nodes that some are linked to, in any order; they may repeat."""
-        return self.others[self._places_of(nodes)[1]]
-
     def contracted(self, labels: Any, n_labels: int) -> "Links":
         """Merge nodes of equal label into one."""
-        a, b = labels[self.nodes], labels[self.others]
         loops = self.xp.bincount(labels, weights=self.loops, minlength=n_labels)
-        return links_of(a, b, self.weights, loops, compiled=self.compiled)
+        if self.compiled and self.on_host:
+            from adaam.engines.link_loops import contract
+
+            m = len(self.weights)
+            nodes, others, weights = np.empty(m, dtype=np.intp), np.empty(m, dtype=np.intp), np.empty(m)
+            n = contract(self.starts, self.others, self.weights, labels, loops, nodes, others, weights)
+            return Links(nodes[:n].copy(), others[:n].copy(), weights[:n].copy(), loops, self.compiled)
+        return links_of(labels[self.nodes], labels[self.others], self.weights, loops, compiled=self.compiled)
 
     def scaled(self, factors: Any) -> "Links":
         """Multiply the weight of every link by its factor."""
-        return replace(self, weights=self.weights * factors)
-
-    def induced(self, nodes: IntVector) -> "Links":
-        """Return the links among some nodes, given in ascending order on the host."""
-        chosen = self.asarray(nodes)
-        places = self.asarray(np.full(self.n_nodes, -1))
-        places[chosen] = self.asarray(np.arange(len(nodes)))
-        a, b = places[self.nodes], places[self.others]
-        kept = (a >= 0) & (b >= 0)
-        return Links(a[kept], b[kept], self.weights[kept], self.loops[chosen], self.compiled)
+        return replace(self, weights=exactly_summable(self.weights * factors))
 
     def smoothed(self, values: Any) -> Any:
         """Mean over each node's linked others of one number a node; a node without links keeps its own."""
@@ -202,17 +284,32 @@ class Links:
         return np.asarray(values) if isinstance(values, np.ndarray) else values.cpu().numpy()
 
 
+def random_half(ranks: Any, salt: int) -> Any:
+    """Mask of a random half of the nodes, by a hash of their ranks, where these are."""
+    mixed = (ranks + salt) * MIX[0]
+    mixed = (mixed ^ (mixed >> 32)) * MIX[1]
+    return (mixed >> 40) & 1 == 1
+
+
+def exactly_summable(weights: Any) -> Any:
+    """Round weights so far that no sum of them is rounded, and so none depends on the order of its terms."""
+    xp = namespace(weights)
+    unit = 2.0 ** (np.frexp(float(weights.sum()))[1] - 51)
+    return xp.round(weights / unit) * unit
+
+
 def links_of(nodes: Any, others: Any, weights: Any, loops: Any, *, compiled: bool = False) -> Links:
     """Links from entries in any order, some of which may repeat; entries of a node with itself join its loop."""
     xp, n = namespace(weights), len(loops)
+    weights = exactly_summable(weights)
     apart = nodes != others
     inside = ~apart
     loops = loops + xp.bincount(nodes[inside], weights=weights[inside], minlength=n)
-    keys, sums = _summed(nodes[apart] * n + others[apart], weights[apart], n * n)
+    keys, sums = summed(nodes[apart] * n + others[apart], weights[apart], n * n)
     return Links(keys // n, keys % n, sums, loops, compiled)
 
 
-def _summed(keys: Any, values: Any, n_keys: int) -> tuple[Any, Any]:
+def summed(keys: Any, values: Any, n_keys: int) -> tuple[Any, Any]:
     """Add the values of equal keys, all positive; return each key once, in ascending order."""
     xp = namespace(values)
     if n_keys <= TABLE_SHARE * len(keys):

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
+from adaam.engines.neighbors.graph import NeighborGraph
 
 Result = TypeVar("Result")
+
+# Neighbours of each row, where the engine works.
+Graph: TypeAlias = NeighborGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class Clusters:
 
 
 class ClusterSums(NamedTuple):
-    """Of labelled rows: weighted sums and weights of clusters, weighted sums of squares, and largest coordinate."""
+    """Of labelled rows: weighted sums and weights of clusters, sums of squares of columns, and largest coordinate."""
 
     sums: FloatMatrix
     weights: FloatVector
@@ -44,39 +47,6 @@ class Half(Protocol):
         ...
 
 
-class Graph(Protocol):
-    """Neighbours of each row, where the engine works; a `NeighborGraph` is one on the host."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        ...
-
-    def host(self) -> NeighborGraph:
-        """Bring the graph to the host, for learners that look at single neighbours."""
-        ...
-
-    def mean_distance(self, weights: Column) -> float:
-        """Mean of all neighbour distances, copies counted."""
-        ...
-
-    def farthest(self) -> Column:
-        """Distance of each row to its farthest neighbour."""
-        ...
-
-    def piece_sizes(self) -> IntVector:
-        """Rows in each connected piece, directions ignored, largest first."""
-        ...
-
-    def links(self, weights: FloatVector) -> Any:
-        """Links that the neighbours make, averaged over the two directions, as `adaam.engines.links` has them."""
-        ...
-
-    def heat_half(self, heat: FittedHeat, weights: Column) -> Half:
-        """Half of the affinity of heat weights on the edges, the larger of a pair's two."""
-        ...
-
-
 class Engine(Protocol):
     """Where the n-sized work happens: what a verb returns as a matrix is small and on the host.
 
@@ -89,12 +59,11 @@ class Engine(Protocol):
         """What `engine_` says."""
         ...
 
-    def accepts(self, X: Any) -> bool:
-        """Whether X is an array of the engine's own kind, which the engine and not scikit-learn must check."""
-        ...
+    def own(self, X: Any, at_least: int | None = None) -> Any | None:
+        """Return X if it is an array of the engine's own kind, which scikit-learn cannot check; else None.
 
-    def check_rows(self, X: Any, at_least: int) -> Tall:
-        """Check rows of the engine's own kind: two dimensions, `at_least` rows, floating point, finite."""
+        With `at_least`, it is checked to be rows: two dimensions, so many rows, floating point, finite.
+        """
         ...
 
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
@@ -142,10 +111,6 @@ class Engine(Protocol):
         """
         ...
 
-    def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the host."""
-        ...
-
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
         """Return the graph of nearest others, rows tied at the last place sharing it."""
         ...
@@ -178,16 +143,17 @@ class Engine(Protocol):
         """Best of `n_init` k-means++ runs by inertia; independent of the order of rows."""
         ...
 
-    def cluster_sums(self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
-        """Return what centres, sizes and inertia of a partition follow from, in float64."""
+    def cluster_sums(
+        self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int, center: FloatVector | None = None
+    ) -> ClusterSums:
+        """Return what centres, sizes and spreads of clusters follow from, in float64, with rows taken from a centre."""
         ...
 
     def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest of some known points of each row, nearest first; on the host."""
-        ...
+        """Indices and distances of the nearest of some known points of each row, nearest first; on the host.
 
-    def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
-        """Index of the nearest centre of each row."""
+        Of a single nearest point, the first one on a tie.
+        """
         ...
 
 

@@ -4,32 +4,24 @@ from typing import Any, Self
 
 import numpy as np
 
-from adaam._checks import check_kind, check_whole
+from adaam._checks import check_clusters, check_components, check_kind, check_whole
 from adaam._typing import Tall
 from adaam.affinity import AdaptiveAffinity
-from adaam.affinity.adaptive import AllRows
+from adaam.affinity.adaptive import AllRows, MethodSettings, learn
 from adaam.engines import DaskEngine, Engine, resolve_engine
-from adaam.estimators.fitting import (
-    Neighbors,
-    check_clusters,
-    check_components,
-    prepared_sample,
-    resolve_preparation,
-    row_weights,
-    store_map,
-)
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
-from adaam.estimators.pooling import PooledModel, PoolingSettings, fit_array, fit_source, loaded
-from adaam.graph import paper_neighbors
+from adaam.estimators.pooling import PooledModel, PoolingSettings, fit_array, fit_source
+from adaam.estimators.stored_rows import is_large
+from adaam.graph import Neighbors, paper_neighbors
 from adaam.large import RowBlocks, Stability
-from adaam.learning import MethodSettings, learn
-from adaam.planning import Plan, check_pairs, plan
-from adaam.prepare import Preparation, warn_of_unlike_units
-from adaam.rows import RowSource, as_rows
+from adaam.planning import Plan, check_pairs, plan_fit
+from adaam.prepare import Preparation, prepared_sample, resolve_preparation, row_weights, warn_of_unlike_units
+from adaam.rows import RowSource, as_rows, read_all
 from adaam.selection import DistinctRows, counted_clusters
 
 # The affinity that goes with each named preparation, where the caller chose none.
+USUAL_AFFINITY = AdaptiveAffinity()
 AFFINITIES = {"linear": AdaptiveAffinity(rank=2.0, diagonal="drop", constraint="degrees")}
 
 
@@ -200,18 +192,18 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         if isinstance(X, RowSource):
             with fit_phases(self, 2, None) as phase:
                 return self._stored(fit_source(X, sample_weight, pooling, phase), X.dtype, pooling)
-        n, d = X.shape
-        check_clusters(n_clusters, n)
+        check_clusters(n_clusters, X.shape[0])
         warn_of_unlike_units(X, preparation, getattr(self, "feature_names_in_", None))
-        if not plan(n, d, n_clusters, pairs=pairs, engine=engine).exact:
+        planned = plan_fit(X.shape, n_clusters, pairs, engine)
+        if not planned.exact:
             with fit_phases(self, 2, X) as phase:
                 return self._stored(fit_array(X, sample_weight, pooling, phase), X.dtype, pooling)
 
         with fit_phases(self, 4, X) as phase:
-            return self._stored(self._all_pairs(X, sample_weight, neighbors, pooling, phase), X.dtype, pooling)
+            return self._stored(self._all_pairs(X, sample_weight, neighbors, pooling, planned, phase), X.dtype, pooling)
 
     def _all_pairs(
-        self, X: Tall, sample_weight: Any, neighbors: Any, settings: PoolingSettings, phase: FitPhases
+        self, X: Tall, sample_weight: Any, neighbors: Any, settings: PoolingSettings, planned: Plan, phase: FitPhases
     ) -> PooledModel:
         """Learn from every pair: all rows are one block."""
         engine, n_clusters = settings.engine, settings.n_clusters
@@ -227,17 +219,17 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             graph = source(n_neighbors)
         method = MethodSettings(n_clusters, n_components, settings.n_iter, settings.affinity)
         learned = learn(AllRows(sample), method, lambda _: graph, phase=phase)
-        n, d = X.shape
-        planned = plan(n, d, n_clusters, pairs="all", engine=engine)
-        return PooledModel(prepared, learned, None, n_neighbors, planned, "all", source.recall)
+        return PooledModel(prepared, learned, None, n_neighbors, planned, source.recall)
 
     def _stored(self, model: PooledModel, dtype: Any, settings: PoolingSettings) -> Self:
         """Keep what was learned."""
         learned = model.learned
         precision = np.float32 if dtype == np.float32 else np.float64
-        store_map(self, model.prepared, learned.projection, learned.moments(), precision)
+        self._store_map(model.prepared, learned.projection, learned.moments, precision)
         self.cuts_, self.n_neighbors_, self.knn_recall_ = learned.cuts, model.n_neighbors, model.recall
-        self.pairs_, self.plan_, self.stability_ = model.pairs, model.plan, model.stability
+        plan = self.plan_ = model.plan
+        self.pairs_ = "all" if plan.exact else RowBlocks(plan.block_rows, plan.n_blocks, settings.seed())
+        self.stability_ = model.stability
         self.preparation_, self.engine_ = settings.preparation, settings.engine.name
         return self
 
@@ -257,7 +249,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         """Validate rows at the door; a source too large to load stays one."""
         source = as_rows(X)
         if source is not None:
-            X = loaded(source, pairs)
+            X = source if is_large(source) and pairs != "all" else read_all(source)
         rows = X if isinstance(X, RowSource) else self._rows(X, reset=True)
         if source is not None:
             self._take_features(source, reset=True)
@@ -286,7 +278,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     def _affinity_settings(self) -> AdaptiveAffinity:
         if self.affinity is None:
             named = self.preparation if isinstance(self.preparation, str) else ""
-            return AFFINITIES.get(named, AdaptiveAffinity())
+            return AFFINITIES.get(named, USUAL_AFFINITY)
         settings: AdaptiveAffinity = check_kind(
             "affinity", self.affinity, AdaptiveAffinity, "an AdaptiveAffinity or None"
         )

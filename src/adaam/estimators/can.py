@@ -1,20 +1,21 @@
-"""CAN: clustering with adaptive neighbours."""
+"""CAN and PCAN: clustering with adaptive neighbours, and projected clustering with them."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from adaam._checks import check_whole, warn_caller, widened
-from adaam.affinity.clustered_graph import ClusteredGraph, Report, can_graph
-from adaam.array_api import on_host
+from adaam._checks import check_clusters, check_components, check_whole, host_rows, in_kind, warn_caller
+from adaam._typing import IntVector
+from adaam.affinity.clustered_graph import ClusteredGraph, Search, can_graph, pcan_graph
 from adaam.engines import Engine, resolve_engine
-from adaam.estimators.fitting import check_neighbors, prepared_sample, resolve_preparation
-from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
-from adaam.prepare import Preparation
-from adaam.progress import teller
+from adaam.estimators.linear_metric import LinearMetric
+from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, teller, with_callbacks
+from adaam.graph import check_neighbors
+from adaam.prepare import LinearMap, Preparation, Sample, prepared_sample, resolve_preparation
 
 # Neighbours in the authors' code, where the rows allow it.
 USUAL_NEIGHBORS = 15
@@ -53,10 +54,8 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         Graphs built.
     engine_ : str
         Name of the engine that ran.
-    n_features_in_ : int
-        Number of features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of features seen in fit, when X has names that are all strings.
+    n_features_in_, feature_names_in_
+        As in `AdaAM`.
 
     See Also
     --------
@@ -112,43 +111,48 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
         Returns
         -------
-        self : CAN
+        self : object
             The fitted clusterer.
         """
         n_clusters = check_whole("n_clusters", self.n_clusters)
         max_iter = check_whole("max_iter", self.max_iter)
         preparation = resolve_preparation(self.preparation)
         engine = resolve_engine(self.engine)
-        given = validate_data(
-            self, on_host(X), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=2
-        )
-        X = widened(given)
+        X = self._rows(X, reset=True)
         check_clusters(n_clusters, X.shape[0])
         n_neighbors = neighbor_count(self.n_neighbors, X.shape[0])
 
-        _, sample = prepared_sample(X, None, preparation, engine, rows_are_nodes=True)
+        prepared, sample = prepared_sample(X, None, preparation, engine, rows_are_nodes=True)
         with fit_phases(self, max_iter, X) as phase:
-            report = iteration_report("CAN", self.verbose, phase)
-            graph = can_graph(sample, n_clusters, n_neighbors, max_iter, report)
+            search = Search(n_clusters, n_neighbors, max_iter, self._report(phase))
+            graph = self._learned_graph(X, prepared, sample, search)
 
             warn_of_pieces(graph, n_clusters)
-            self.labels_ = graph.pieces
-            self.affinity_matrix_ = graph.weights
-            self.n_iter_ = graph.n_iter
+            self.labels_, self.affinity_matrix_, self.n_iter_ = graph.pieces, graph.weights, graph.n_iter
             self.engine_ = engine.name
         return self
+
+    def _rows(self, X: Any, *, reset: bool) -> Any:
+        return host_rows(self, X, reset=reset)
+
+    def _learned_graph(self, X: Any, prepared: LinearMap, sample: Sample, search: Search) -> ClusteredGraph:
+        return can_graph(sample, search)
+
+    def _report(self, phase: FitPhases) -> Callable[[int, float, int], None]:
+        """Tell callbacks of each iteration, and with `verbose` the log."""
+        tell = teller(self.verbose)
+
+        def report(iteration: int, penalty: float, n_pieces: int) -> None:
+            tell(f"{type(self).__name__} iteration {iteration}: lambda {penalty:.3g}, {n_pieces} components")
+            phase.tick(f"iteration {iteration}")
+
+        return report
 
     def __sklearn_tags__(self) -> Any:
         """Sparse rows are welcome."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def check_clusters(n_clusters: int, n_samples: int) -> None:
-    """Each cluster needs a row."""
-    if n_clusters > n_samples:
-        raise ValueError(f"n_clusters={n_clusters} exceeds n_samples={n_samples}. Use n_clusters <= {n_samples}.")
 
 
 def neighbor_count(n_neighbors: Any, n_samples: int) -> int:
@@ -158,17 +162,6 @@ def neighbor_count(n_neighbors: Any, n_samples: int) -> int:
     wanted = check_whole("n_neighbors", n_neighbors)
     check_neighbors(wanted, n_samples)
     return wanted
-
-
-def iteration_report(name: str, verbose: int, phase: FitPhases) -> Report:
-    """Tell callbacks of each iteration, and with `verbose` the log."""
-    tell = teller(verbose)
-
-    def report(iteration: int, penalty: float, n_pieces: int) -> None:
-        tell(f"{name} iteration {iteration}: lambda {penalty:.3g}, {n_pieces} components")
-        phase.tick(f"iteration {iteration}")
-
-    return report
 
 
 def warn_of_pieces(graph: ClusteredGraph, n_clusters: int) -> None:
@@ -181,3 +174,107 @@ def warn_of_pieces(graph: ClusteredGraph, n_clusters: int) -> None:
         f"n_clusters={n_clusters}; labels_ are those components. Try a {remedy} n_neighbors, or more max_iter.",
         ConvergenceWarning,
     )
+
+
+class PCAN(LinearMetric, CAN):
+    """Learn a linear map and, in it, a neighbour graph that falls into as many pieces as there are clusters.
+
+    Graph, map and spectral vectors are updated in turn: each row spreads over the rows near it in the map, by a
+    distance that also counts how far apart the spectral vectors are, until the graph has exactly `n_clusters` pieces.
+    The pieces are the clusters.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters c.
+    n_components : int, default=None
+        Dimension of the learned space; None means `n_clusters`, or the rank of the data if that is smaller.
+        (The authors' code takes one less.)
+    n_neighbors : int, default=None
+        Neighbours of each row in the first graph; they set how wide rows spread in all later ones. None means as in
+        `CAN`.
+    max_iter, preparation, engine, verbose
+        As in `CAN`. The preparation "center" removes nothing but directions in which the rows do not vary.
+
+    Attributes
+    ----------
+    labels_, affinity_matrix_, n_iter_
+        As in `CAN`.
+    embedding_ : ndarray of shape (n_samples, n_components_)
+        Training rows in the learned space, to which `predict` compares new ones.
+    components_, eigenvalues_, mean_, covariance_, n_components_, n_neighbors_, preparation_, engine_
+        As in `AdaAM`, like `n_features_in_` and `feature_names_in_`.
+
+    Notes
+    -----
+    Equal rows are not merged: each is a node of the graph. Memory is that of the rows, the graph and one block of
+    distances; there is no n x n array and no full eigendecomposition. Where the graph does not end with c pieces, a
+    `ConvergenceWarning` says so and the labels are the pieces there are. Rows of about as many dimensions as there are
+    rows can be set apart in any way by a linear map, and then no penalty joins pieces again once they are too many;
+    fewer principal components, `preparation=Preparation("none", 0.95)`, help.
+
+    References
+    ----------
+    F. Nie, X. Wang, H. Huang, "Clustering and Projected Clustering with Adaptive Neighbors", KDD 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_blobs
+    >>> from adaam import PCAN
+    >>> X, _ = make_blobs(60, 5, centers=3, random_state=0)
+    >>> model = PCAN(n_clusters=3).fit(X)
+    >>> np.bincount(model.labels_)
+    array([20, 20, 20])
+    >>> model.transform(X).shape
+    (60, 3)
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        n_components: int | None = None,
+        n_neighbors: int | None = None,
+        max_iter: int = 30,
+        preparation: str | Preparation = "center",
+        engine: str | Engine = "auto",
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.max_iter = max_iter
+        self.preparation = preparation
+        self.engine = engine
+        self.verbose = verbose
+
+    def _learned_graph(self, X: Any, prepared: LinearMap, sample: Sample, search: Search) -> ClusteredGraph:
+        n_components = check_components(self.n_components, search.n_clusters, sample.X.shape[1])
+        graph, projection = pcan_graph(sample, n_components, search)
+        self._store_map(prepared, projection, sample.moments(), X.dtype)
+        self.preparation_, self.n_neighbors_ = resolve_preparation(self.preparation), search.n_neighbors
+        self.embedding_ = sample.engine.to_host(self._map().apply(X, sample.engine))
+        return graph
+
+    @in_kind
+    def predict(self, X: Any) -> IntVector:
+        """Return the cluster of each row: that of the training row nearest to it in the learned space.
+
+        Clusters are pieces of a graph and need not be round, so the nearest row tells more than the nearest centre.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to assign.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Cluster of each row.
+        """
+        check_is_fitted(self)
+        engine = self._engine()
+        Z = self._map().apply(self._rows(X, reset=False), engine)
+        nearest, _ = engine.nearest_known(Z, self.embedding_, 1)
+        return np.asarray(self.labels_[nearest[:, 0]])

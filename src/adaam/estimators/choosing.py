@@ -13,7 +13,7 @@ from adaam.estimators.discriminant import DiscriminantMetric
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.phases import FitPhases
 from adaam.estimators.prepared import PreparedMetric
-from adaam.partition import Merging, View, consensus_partition, merging
+from adaam.partition import FEW_ROWS, Merging, View, consensus_partition, merging
 from adaam.planning import plan
 from adaam.prepare import PREPARATIONS, TruncatedSpectrumWarning, ZeroRowWarning
 from adaam.selection import (
@@ -36,7 +36,7 @@ from adaam.selection import (
 PARTITION_ROWS = 20_000
 # On a device all pairs of so many rows take a moment.
 DEVICE_PARTITION_ROWS = 100_000
-# Starts of a partition that a metric is made from, and that is not yet the last.
+# Starts of a partition that a metric is made from, and that is not yet the last, where rows are not few.
 GRAPH_STARTS = 4
 
 
@@ -124,18 +124,18 @@ def _finished(
 
 
 def _learned_labels(choice: Choice, rows: DistinctRows, task: Task) -> IntVector:
-    """Partition rows in the AdaAM metric of the chosen width, learned from all of them."""
+    """Partition rows in the AdaAM metric of the chosen width: that of the search, or where it saw some, of all rows."""
     contender, c = choice.outcome.contender, task.n_clusters
     if len(choice.outcome.labels) == rows.n_rows:
         return _graph_labels(contender.view, task)
     (source,) = prepared_rows(rows.X, rows.weights, rows.ranks, rows.engine, (contender.preparation,))
     ((_, components),) = learned_maps(source, c, (contender.width,), every_row=True)
-    return _graph_labels(source.view(components), task)
+    return _graph_labels(source.view(components()), task)
 
 
 def _graph_labels(view: View, task: Task) -> IntVector:
     """Partition that a few starts agree on, on the host."""
-    n_starts = min(task.n_init, GRAPH_STARTS)
+    n_starts = task.n_init if view.n_rows <= FEW_ROWS else min(task.n_init, GRAPH_STARTS)
     return np.asarray(view.links.to_host(consensus_partition(view, task.n_clusters, task.seed, n_starts)[0].labels))
 
 

@@ -10,19 +10,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from adaam._checks import check_kind, check_number, check_object, check_whole, check_word, warn_caller
+from adaam._checks import check_kind, check_number, check_object, check_whole, check_word, in_kind, warn_caller
 from adaam._typing import FloatVector, IntVector, Tall
-from adaam.array_api import in_kind
 from adaam.engines import DaskEngine, Engine, resolve_engine
 from adaam.estimators.choosing import Chosen, choose, choose_given
 from adaam.estimators.described_clusters import DescribedClusters
-from adaam.estimators.fitting import row_weights
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.membership import KnownRows, Voters, cluster_order, own_shares, strengths, voters
 from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
 from adaam.estimators.spread_clustering import HOST, SpreadRows, known_rows, spread_labels, spread_metric
 from adaam.estimators.stored_rows import is_large, rows_at_hand
 from adaam.partition import ClusterLayer, layered, tree_of
+from adaam.prepare import row_weights
 from adaam.rows import as_rows, checked_blocks
 from adaam.selection import HEADS, DistinctRows, Task, counted_clusters
 
@@ -52,8 +51,9 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         How rows are partitioned in a metric. "k-means" on the rows; "graph": small communities of the neighbour graph,
         merged along their links, after which rows move while modularity rises. "auto" chooses with the metric.
     n_init : int, default=10
-        Starts; the best is kept, by inertia for k-means and by modularity for graphs. Graphs of more than 5,000 rows
-        have four at most, and the search gives k-means three, unless it is chosen.
+        Starts. Of k-means the one of lowest inertia is kept; of graphs, the partition that the starts agree on. Graphs
+        of up to 5,000 rows have twice as many, those of more than 20,000 four at most, and the search gives k-means
+        three, unless it is chosen.
     contamination : float, default=0.0
         Share of the rows that are labelled -1, as noise: those with the highest `outlier_scores_`. New rows with such a
         score are labelled -1 too.
@@ -197,6 +197,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         if source is not None:
             X, sample_weight = rows_at_hand(source, sample_weight, seed, self.verbose)
         X = self._rows(X, reset=True)
+        if source is not None:
+            self._take_features(source, reset=True)
         given = {"sample_weight": sample_weight, "neighbors": neighbors}
         with fit_phases(self, self._n_phases(), X) as phase:
             with phase("distinct rows"):
@@ -223,8 +225,6 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
                     chosen = choose_given(metric, rows, task)
             with phase("labels"):
                 self._store(chosen, X, contamination)
-                if source is not None:
-                    self._take_features(source, reset=True)
                 if source is not None and is_large(source):
                     self.memberships_ = self.probabilities_ = self.outlier_scores_ = None
                     self._label_layers(lambda layer: self.predict(source, layer=layer))
@@ -266,13 +266,13 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
             self._store_clusters(chosen, check_contamination(self.contamination))
             self.memberships_ = self.probabilities_ = self.outlier_scores_ = None
             Z = self._map().apply(at.arrived, engine)
-            self._label_layers(lambda layer: engine.to_host(self._spread_predicted(Z, layer, engine), at.X))
+            self._label_layers(lambda layer: engine.to_host(self._spread_predicted(Z, layer), at.X))
         self.selection_ = chosen.selection.extended(count, chosen.starts)
         return self
 
-    def _spread_predicted(self, Z: Any, layer: int, engine: DaskEngine) -> Any:
+    def _spread_predicted(self, Z: Any, layer: int) -> Any:
         labels = self.cluster_layers_[layer].leaves[self.embedding_leaves_]
-        return spread_labels(Z, self._known(), labels, self.noise_threshold_, engine)
+        return spread_labels(Z, self._known(), labels, self.noise_threshold_)
 
     @in_kind
     def predict(self, X: Any, layer: int | None = None) -> IntVector:
@@ -297,9 +297,9 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         check_is_fitted(self)
         chosen = self._layer(layer)
         engine = self._engine()
-        if isinstance(engine, DaskEngine) and engine.accepts(X):
+        if isinstance(engine, DaskEngine) and engine.own(X) is not None:
             Z = self._map().apply(self._rows(X, reset=False), engine)
-            return cast(IntVector, engine.to_host(self._spread_predicted(Z, chosen, engine), X))
+            return cast(IntVector, engine.to_host(self._spread_predicted(Z, chosen), X))
         parts = [self._predicted(Z, chosen, engine) for Z in self._mapped(X, engine)]
         return cast(IntVector, engine.to_host(np.concatenate(parts), X))
 
@@ -368,7 +368,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
 
     def _voters(self, X: Any) -> Any:
         engine = self._engine()
-        if isinstance(engine, DaskEngine) and engine.accepts(X):
+        if isinstance(engine, DaskEngine) and engine.own(X) is not None:
             raise TypeError(
                 "memberships and outlier scores of a Dask array are made block by block: use "
                 "X.map_blocks with a fitted model whose engine is 'cpu', or pass a computed part of X."
@@ -382,10 +382,10 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     def _predicted(self, Z: Tall, layer: int, engine: Engine) -> IntVector:
         quiet = not np.isfinite(self.noise_threshold_)
         if self.head_ == "k-means" and layer == self.layer_ and quiet:
-            return engine.nearest(Z, self.cluster_centers_)
+            return engine.nearest_known(Z, self.cluster_centers_, 1)[0][:, 0]
         found: Voters = voters(Z, self._known(), engine)
         if self.head_ == "k-means" and layer == self.layer_:
-            labels = engine.nearest(Z, self.cluster_centers_)
+            labels = engine.nearest_known(Z, self.cluster_centers_, 1)[0][:, 0]
         else:
             labels = found.labels(self.cluster_layers_[layer].leaves[self.embedding_leaves_])
         if quiet:
@@ -395,6 +395,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     def _store_clusters(self, chosen: Chosen, contamination: float) -> Any:
         """Keep the metric, the partition of its rows, the layers around it, and what tells the cluster of new rows."""
         self.metric_ = chosen.metric
+        if hasattr(self, "feature_names_in_"):
+            self.metric_.feature_names_in_ = self.feature_names_in_
         for name in _SHARED:
             setattr(self, name, getattr(chosen.metric, name))
         view, engine = chosen.view, chosen.view.engine
@@ -408,13 +410,13 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         Z = np.asarray(engine.to_host(view.Z))
         self.head_, self.n_clusters_ = chosen.head, n_clusters
         self.cluster_centers_ = centers[order].astype(Z.dtype)
-        self.inertia_ = float((sums.squares - sums.weights * np.square(centers).sum(axis=1)).sum())
+        self.inertia_ = float(sums.squares.sum() - (sums.weights @ np.square(centers)).sum())
         found = strengths(view, labels, n_clusters)
         layers = layered(view, chosen.communities, labels)
         self.embedding_, self.embedding_radii_, self.embedding_leaves_ = Z, found.radii, layers.leaves
         self.cluster_layers_, self.layer_ = layers.layers, layers.given
         self.noise_threshold_ = noise_threshold(found.outlier_scores, view.weights, contamination)
-        self._describe(engine.to_host(chosen.rows.X), labels, view.weights)
+        self._describe(chosen.rows, labels)
         return found
 
     def _store(self, chosen: Chosen, X: Tall, contamination: float) -> None:

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
-from adaam._typing import FloatVector, IntVector
-from adaam.cluster_profile import ClusterProfiles, cluster_profiles
+from adaam._typing import IntVector
+from adaam.cluster_profile import ClusterProfiles, engine_profiles
 from adaam.estimators.linear_metric import LinearMetric, feature_names
 from adaam.metric import FeatureContributions
+from adaam.selection import DistinctRows
 
 if TYPE_CHECKING:  # the page is loaded when it is asked for
     from adaam.cluster_report import ClusterReport
@@ -24,7 +23,9 @@ class DescribedClusters(LinearMetric):
     labels_: IntVector
     n_clusters_: int
 
-    def explain(self, a: Any = None, b: Any = None) -> ClusterProfiles | FeatureContributions:  # type: ignore[override]
+    def explain(  # type: ignore[override]
+        self, a: Any = None, b: Any = None, *, names: Sequence[str] | None = None
+    ) -> ClusterProfiles | FeatureContributions:
         """Tell what sets each cluster apart, or what each feature contributes to the distance between two rows.
 
         Parameters
@@ -32,6 +33,9 @@ class DescribedClusters(LinearMetric):
         a, b : array-like of shape (n_features,), default=None
             Two rows, whose distance is explained. Without them, the clusters are: `metric_.explain()` explains the
             metric itself.
+        names : sequence of str, default=None
+            Names of the features, such as those of the columns that a `TableEncoder` makes; None means those seen in
+            fit, or x0, x1, ...
 
         Returns
         -------
@@ -41,9 +45,8 @@ class DescribedClusters(LinearMetric):
         """
         check_is_fitted(self)
         if a is None and b is None:
-            # Rows that are read block by block tell their names when all is done.
-            return replace(self.cluster_profiles_, names=feature_names(self))
-        return super().explain(a, b)
+            return replace(self.cluster_profiles_, names=feature_names(self, names))
+        return super().explain(a, b, names=names)
 
     def report(
         self,
@@ -89,8 +92,6 @@ class DescribedClusters(LinearMetric):
         about = {"names": names, "images": images, "texts": texts, "ids": ids, "table": table, "columns": columns}
         return ClusterReport(report_data(self, X, **about, title=title))
 
-    def _describe(self, X: Any, labels: IntVector, weights: FloatVector) -> None:
-        """Keep what sets the clusters of these rows, on the host, apart."""
-        rows = X if issparse(X) else np.asarray(X)
-        counted = None if (weights == 1.0).all() else weights
-        self.cluster_profiles_ = cluster_profiles(rows, labels, int(labels.max()) + 1, None, counted)
+    def _describe(self, rows: DistinctRows, labels: IntVector) -> None:
+        """Keep what sets the clusters of these rows apart."""
+        self.cluster_profiles_ = engine_profiles(rows.X, labels, int(labels.max()) + 1, rows.weights, rows.engine)

@@ -8,11 +8,9 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from adaam._typing import IntVector, Tall
 from adaam.engines import Engine, resolve_engine
-from adaam.estimators.fitting import prepared_sample, resolve_preparation, store
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.prepare import LinearMap, Preparation
+from adaam.prepare import LinearMap, Preparation, Sample, prepared_sample, resolve_preparation
 from adaam.projection import discriminant
-from adaam.sample import Sample
 
 
 class DiscriminantMetric(LinearMetric):
@@ -34,12 +32,8 @@ class DiscriminantMetric(LinearMetric):
         Discriminant directions, the one that separates most first.
     eigenvalues_ : ndarray of shape (n_components_,)
         Variance between clusters along each, where that within clusters is 1.
-    mean_, covariance_, n_components_, preparation_, engine_
+    mean_, covariance_, n_components_, preparation_, engine_, n_features_in_, feature_names_in_
         As in `AdaAM`.
-    n_features_in_ : int
-        Number of features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of features seen in fit, when X has names that are all strings.
 
     Examples
     --------
@@ -88,8 +82,9 @@ class DiscriminantMetric(LinearMetric):
     def _fit_prepared(self, prepared: LinearMap, sample: Sample, y: IntVector, X: Tall) -> Self:
         """Learn the map from rows that are prepared already."""
         labels = np.unique(y, return_inverse=True)[1]
-        store(self, prepared, discriminant(sample, labels, int(labels.max()) + 1), sample, self._rows(X, reset=True))
-        self.preparation_ = resolve_preparation(self.preparation)
+        projection = discriminant(sample, labels, int(labels.max()) + 1)
+        self._store_map(prepared, projection, sample.moments(), self._rows(X, reset=True).dtype)
+        self.preparation_, self.engine_ = resolve_preparation(self.preparation), sample.engine.name
         return self
 
     def __sklearn_tags__(self) -> Any:

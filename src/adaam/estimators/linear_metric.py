@@ -1,19 +1,23 @@
 """What every fitted linear map offers: transform and back, distances, explanations."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from adaam._checks import check_lengths, check_magnitude, largest_magnitude, widened
+from adaam._checks import check_lengths, check_magnitude, host_rows, in_kind, largest_magnitude, on_host, widened
 from adaam._typing import FloatMatrix, FloatVector, Tall
-from adaam.array_api import in_kind, on_host
 from adaam.engines import Engine, resolve_engine
+from adaam.linalg import Projection
 from adaam.metric import FeatureContributions, Mahalanobis, contributions
 from adaam.prepare import LinearMap, Preparation, scaled_rows
 from adaam.rows import RowSource, as_rows, checked_blocks
+
+# Entries of a map whose squares float32 can hold.
+LARGEST_FLOAT32 = 1e18
 
 
 class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -23,6 +27,8 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     covariance_: FloatMatrix
     mean_: FloatVector
     preparation_: Preparation
+    eigenvalues_: FloatVector
+    n_components_: int
     n_features_in_: int
 
     @in_kind
@@ -69,7 +75,9 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         engine = self._engine()
-        rows = engine.check_rows(Z, 1) if engine.accepts(Z) else np.asarray(Z, dtype=self.components_.dtype)
+        rows = engine.own(Z, 1)
+        if rows is None:
+            rows = np.asarray(Z, dtype=self.components_.dtype)
         n_components = len(self.components_)
         if len(rows.shape) != 2 or rows.shape[1] != n_components:
             raise ValueError(f"Z has shape {tuple(rows.shape)}, but the map has {n_components} components.")
@@ -93,7 +101,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         check_is_fitted(self)
         engine = self._engine()
-        if not engine.accepts(pairs):
+        if engine.own(pairs) is None:
             try:
                 pairs = np.asarray(pairs)
             except ValueError as error:
@@ -132,13 +140,15 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         return self.get_metric().matrix()
 
-    def explain(self, a: Any = None, b: Any = None) -> FeatureContributions:
+    def explain(self, a: Any = None, b: Any = None, *, names: Sequence[str] | None = None) -> FeatureContributions:
         """Tell what each input feature contributes to the metric, or to the distance between two rows.
 
         Parameters
         ----------
         a, b : array-like of shape (n_features,), default=None
             Two rows. Without them, the mean squared distance between training rows is explained.
+        names : sequence of str, default=None
+            Names of the features; None means those seen in fit, or x0, x1, ...
 
         Returns
         -------
@@ -148,7 +158,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_is_fitted(self)
         if (a is None) != (b is None):
             raise ValueError("explain takes two rows or none, but one was given.")
-        labels = feature_names(self)
+        labels = feature_names(self, names)
         if a is None:
             return contributions(labels, self.components_, self.covariance_)
         shapes = np.shape(a), np.shape(b)
@@ -170,26 +180,28 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _map(self) -> LinearMap:
         return LinearMap(self.components_, self.mean_, self.preparation_.row_scaling)
 
+    def _store_map(self, prepared: LinearMap, projection: Projection, moments: FloatMatrix, dtype: Any) -> None:
+        """Fold projection and preparation into one map with fixed signs; `moments` are those of the prepared rows."""
+        signed = projection.components * row_signs(projection.components @ prepared.components)[:, None]
+        components = signed @ prepared.components
+        # Covariances are with the features as they are: twice the units that the folded components were divided by.
+        covariance = signed @ moments @ prepared.components * np.square(prepared.column_units)
+        if not max(np.abs(components).max(), np.abs(covariance).max()) <= LARGEST_FLOAT32:
+            dtype = np.float64  # units of columns so small or large that float32 has no room for what is made of them
+        self.components_, self.covariance_ = components.astype(dtype), covariance.astype(dtype)
+        self.mean_ = prepared.mean.astype(dtype)
+        self.eigenvalues_ = projection.eigenvalues
+        self.n_components_ = len(projection.components)
+
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """Validate rows at the door, once; arrays of the engine's own kind are checked where they are."""
         self._check_form(X)
-        at_least = 2 if reset else 1
-        engine = self._engine()
-        if engine.accepts(X):
-            rows = engine.check_rows(X, at_least)
+        rows = self._engine().own(X, 2 if reset else 1)
+        if rows is not None:
             named = getattr(rows, "named", None)
             validate_data(self, rows if named is None else named, reset=reset, skip_check_array=True)
             return rows
-        rows = widened(
-            validate_data(
-                self,
-                on_host(X),
-                reset=reset,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_min_samples=at_least,
-            )
-        )
+        rows = host_rows(self, X, reset=reset)
         if not reset:
             self._check_magnitude(rows)
         return rows
@@ -204,9 +216,9 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _nameless(self, rows: Any) -> Any:
         """Check rows that cannot have names, as those of pairs, so that none are missed."""
-        engine = self._engine()
-        if engine.accepts(rows):
-            return engine.check_rows(rows, 1)
+        own = self._engine().own(rows, 1)
+        if own is not None:
+            return own
         checked: Tall = widened(check_array(on_host(rows), dtype=[np.float64, np.float32]))
         self._check_magnitude(checked)
         return checked
@@ -253,7 +265,22 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return tags
 
 
-def feature_names(model: LinearMetric) -> tuple[str, ...]:
-    """Names of the input features: those of the frame seen in fit, or x0, x1, ..."""
-    names = getattr(model, "feature_names_in_", None)
-    return tuple(f"x{j}" for j in range(model.n_features_in_)) if names is None else tuple(str(name) for name in names)
+def feature_names(model: LinearMetric, given: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Names of the input features: those given, those of the frame seen in fit, or x0, x1, ..."""
+    n = model.n_features_in_
+    if given is not None:
+        if len(given) != n:
+            n_given = "1 name" if len(given) == 1 else f"{len(given)} names"
+            raise ValueError(f"names holds {n_given}, but the rows have {n} features.")
+        return tuple(str(name) for name in given)
+    # Of an encoded table the metric alone knows the names: new rows come to the model without them.
+    named = model if hasattr(model, "feature_names_in_") else getattr(model, "metric_", model)
+    names = getattr(named, "feature_names_in_", None)
+    return tuple(f"x{j}" for j in range(n)) if names is None else tuple(str(name) for name in names)
+
+
+def row_signs(components: FloatMatrix) -> FloatVector:
+    """Signs that make the entry of largest magnitude in each row positive (the first one on a tie)."""
+    largest = np.abs(components).argmax(axis=1)
+    signs = np.sign(components[np.arange(len(components)), largest])
+    return np.asarray(np.where(signs == 0, 1.0, signs))

@@ -4,20 +4,14 @@ from typing import Any, Self
 
 from scipy.sparse import csr_array, issparse
 
-from adaam._checks import check_object, check_whole, check_word
+from adaam._checks import check_components, check_object, check_whole, check_word
 from adaam._typing import ColumnScaling
 from adaam.affinity import Affinity, AffinityLearner, KNNAffinity, SparseAffinity
 from adaam.engines import Engine, resolve_engine
-from adaam.estimators.fitting import (
-    Neighbors,
-    check_components,
-    prepared_sample,
-    resolve_preparation,
-    store,
-)
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.phases import CallbackSupportMixin, fit_phases, with_callbacks
-from adaam.prepare import Preparation
+from adaam.graph import Neighbors
+from adaam.prepare import Preparation, prepared_sample, resolve_preparation
 from adaam.projection import lpp
 
 
@@ -44,26 +38,12 @@ class LPP(CallbackSupportMixin, LinearMetric):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components_, n_features)
-        The map, as in `AdaAM`.
     eigenvalues_ : ndarray of shape (n_components_,)
         Eigenvalues, ascending: 0 for directions in which linked rows coincide.
-    mean_ : ndarray of shape (n_features,)
-        Mean of the (scaled) rows.
-    covariance_ : ndarray of shape (n_components_, n_features)
-        Covariance between components and prepared features, used by `explain`.
-    n_components_ : int
-        What was used.
     knn_recall_ : float or None
         Share of the neighbours that are true nearest ones, measured as in `AdaAM`; None where none were looked for.
-    preparation_ : Preparation
-        What was used.
-    engine_ : str
-        Name of the engine that ran.
-    n_features_in_ : int
-        Number of features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of features seen in fit, when X has names that are all strings.
+    components_, mean_, covariance_, n_components_, preparation_, engine_, n_features_in_, feature_names_in_
+        As in `AdaAM`.
 
     References
     ----------
@@ -107,11 +87,8 @@ class LPP(CallbackSupportMixin, LinearMetric):
             Rows to learn from.
         y : None
             Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            A row of weight w counts as w equal rows; 0 leaves it out. Weights that sum to less than the number of rows
-            of positive weight, as those that sum to 1, are relative: they are scaled to a mean of 1 over these rows.
-        neighbors : tuple, sparse matrix or fitted neighbours object, default=None
-            A neighbour graph of the rows, as in `AdaAM.fit`.
+        sample_weight, neighbors
+            Weights and neighbour graph of the rows, as in `AdaAM.fit`.
         affinity : sparse matrix or affinity value, default=None
             An affinity of the rows: a symmetric sparse n x n matrix, or an object with `degrees()` and `gram(X)`.
             It takes the place of the learner.
@@ -145,8 +122,8 @@ class LPP(CallbackSupportMixin, LinearMetric):
             with phase("projection"):
                 projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling, moments=sample.moments)
 
-            store(self, prepared, projection, sample, X)
-            self.preparation_, self.knn_recall_ = preparation, source.recall
+            self._store_map(prepared, projection, sample.moments(), X.dtype)
+            self.preparation_, self.engine_, self.knn_recall_ = preparation, engine.name, source.recall
         return self
 
 

@@ -1,24 +1,116 @@
 """LSC: landmark spectral clustering."""
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array, diags_array, issparse, vstack
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from adaam._checks import check_magnitude, check_number, check_whole, check_word, largest_magnitude, widened
-from adaam._typing import FloatMatrix, IntVector, Tall
-from adaam.affinity.landmarks import (
-    kmeans_landmarks,
-    landmark_directions,
-    landmark_weights,
-    mean_distance,
-    sampled_landmarks,
+from adaam._checks import (
+    check_clusters,
+    check_magnitude,
+    check_number,
+    check_whole,
+    check_word,
+    host_rows,
+    in_kind,
+    largest_magnitude,
 )
-from adaam.array_api import in_kind, on_host
+from adaam._typing import FloatMatrix, IntVector, Tall
 from adaam.engines import CPUEngine
-from adaam.estimators.can import check_clusters
+from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.equal_rows import first_equal
+from adaam.linalg import range_eigenpairs, unit_columns
+
+BLOCK_BYTES = 1 << 25  # memory for the distances of one block of rows to all landmarks
+
+# Centres need only cover the rows, not settle; the authors' code runs this many iterations too.
+KMEANS_ITERATIONS = 5
+
+
+def sampled_landmarks(X: Tall, n_landmarks: int, rng: np.random.Generator) -> FloatMatrix:
+    """Draw distinct rows of X, all of them where there are no more."""
+    chosen = np.sort(rng.permutation(np.unique(first_equal(X)))[:n_landmarks])
+    return np.asarray(X[chosen].toarray() if issparse(X) else X[chosen])
+
+
+def kmeans_landmarks(X: Tall, n_landmarks: int, rng: np.random.Generator) -> FloatMatrix:
+    """Centres of a few k-means iterations from rows drawn at random."""
+    start = sampled_landmarks(X, n_landmarks, rng)
+    if len(start) < n_landmarks:
+        return start
+    with warnings.catch_warnings():
+        # A centre left without rows is a landmark that nothing is near to, and harmless.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search = KMeans(len(start), init=start, n_init=1, max_iter=KMEANS_ITERATIONS).fit(X)
+    return np.asarray(search.cluster_centers_)
+
+
+def mean_distance(X: Tall, landmarks: FloatMatrix, *, squared: bool) -> float:
+    """Mean (squared) Euclidean distance from all rows to all landmarks."""
+
+    def total(rows: slice) -> float:
+        return float(euclidean_distances(X[rows], landmarks, squared=squared).sum(dtype=np.float64))
+
+    return float(sum(ordered_map(total, _blocks(X, landmarks))) / (X.shape[0] * len(landmarks)))
+
+
+def landmark_weights(X: Tall, landmarks: FloatMatrix, n_nearest: int, bandwidth: float) -> csr_array:
+    """Gaussian weights exp(-d² / (2 bandwidth²)) of each row on its nearest landmarks, made to sum to 1.
+
+    A bandwidth of 0 leaves the nearest landmark alone.
+    """
+    n_kept = min(n_nearest, len(landmarks))
+
+    def block_weights(rows: slice) -> csr_array:
+        distances = np.asarray(euclidean_distances(X[rows], landmarks, squared=True), np.float64)
+        columns = np.argsort(distances, axis=1, kind="stable")[:, :n_kept]
+        beyond = np.take_along_axis(distances, columns, axis=1)
+        # Counted from the nearest, no row vanishes however far it is from all landmarks; the sum cancels the shift.
+        beyond -= beyond[:, :1]
+        # Divided twice: a bandwidth that is a mean of squares may have a square that overflows.
+        weights = np.exp(-beyond / bandwidth / bandwidth / 2.0) if bandwidth > 0 else (beyond == 0).astype(np.float64)
+        weights /= weights.sum(axis=1, keepdims=True)
+        starts = np.arange(len(columns) + 1) * n_kept
+        return csr_array((weights.ravel(), columns.ravel(), starts), shape=(len(columns), len(landmarks)))
+
+    return csr_array(vstack(list(ordered_map(block_weights, _blocks(X, landmarks)))))
+
+
+def landmark_directions(Z: csr_array, n_directions: int) -> FloatMatrix:
+    """Return the p x r matrix that turns landmark weights Z into spectral vectors of Z S⁻¹ Z', S the column sums of Z.
+
+    They are the leading left singular vectors of Z S^(-1/2), found from its p x p side. The constant vector, which
+    always leads, is taken out by name: where the graph falls into pieces it is one of several leading ones. A graph
+    with nothing but the constant vector gives zeros.
+    """
+    n, p = Z.shape
+    sums = np.asarray(Z.sum(axis=0)).ravel()
+    scale = np.where(sums > 0, 1.0 / np.sqrt(np.where(sums > 0, sums, 1.0)), 0.0)
+    scaled = Z @ diags_array(scale)
+    constant = np.sqrt(sums / n)
+    pairs = range_eigenpairs((scaled.T @ scaled).toarray() - np.outer(constant, constant), n)
+    # The constant's own eigenvalue is 1 - 1 = 0 on paper; rounding may leave it, or all, just above the floor.
+    kept = np.flatnonzero(pairs.values > 1e-10)[:n_directions]
+    if len(kept) == 0:
+        return np.zeros((p, 1))
+    return np.asarray(scale[:, None] * pairs.vectors[:, kept] / np.sqrt(pairs.values[kept]))
+
+
+def spectral_rows(Z: csr_array, directions: FloatMatrix) -> FloatMatrix:
+    """Spectral vectors of rows with these landmark weights, each row scaled to unit length."""
+    return unit_columns((Z @ directions).T).T
+
+
+def _blocks(X: Tall, landmarks: FloatMatrix) -> list[slice]:
+    return row_blocks(X.shape[0], max(16, BLOCK_BYTES // (8 * len(landmarks))))
+
 
 LANDMARKS = {"kmeans": kmeans_landmarks, "random": sampled_landmarks}
 
@@ -59,10 +151,8 @@ class LSC(ClusterMixin, BaseEstimator):
         Turns weights on landmarks into spectral vectors.
     cluster_centers_ : ndarray of shape (n_clusters, n_vectors)
         Centres among the spectral vectors, each scaled to unit length.
-    n_features_in_ : int
-        Number of features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of features seen in fit, when X has names that are all strings.
+    n_features_in_, feature_names_in_
+        As in `AdaAM`.
 
     References
     ----------
@@ -125,9 +215,8 @@ class LSC(ClusterMixin, BaseEstimator):
         self.bandwidth_ = self._bandwidth(X)
         Z = landmark_weights(X, self.landmarks_, n_nearest, self.bandwidth_)
         self.directions_ = landmark_directions(Z, n_clusters)
-        clusters = CPUEngine().kmeans(
-            unit_rows(Z @ self.directions_), n_clusters, n_init, int(seeds[1]), np.ones(X.shape[0])
-        )
+        embedding = spectral_rows(Z, self.directions_)
+        clusters = CPUEngine().kmeans(embedding, n_clusters, n_init, int(seeds[1]), np.ones(X.shape[0]))
         self.cluster_centers_ = clusters.centers
         self.labels_ = clusters.labels
         return self
@@ -148,7 +237,8 @@ class LSC(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         Z = landmark_weights(self._rows(X, reset=False), self.landmarks_, self.n_nearest, self.bandwidth_)
-        return CPUEngine().nearest(unit_rows(Z @ self.directions_), self.cluster_centers_)
+        nearest, _ = CPUEngine().nearest_known(spectral_rows(Z, self.directions_), self.cluster_centers_, 1)
+        return nearest[:, 0]
 
     def _bandwidth(self, X: Tall) -> float:
         if isinstance(self.bandwidth, str):
@@ -157,16 +247,7 @@ class LSC(ClusterMixin, BaseEstimator):
         return check_number("bandwidth", self.bandwidth, above=0.0)
 
     def _rows(self, X: Any, *, reset: bool) -> Tall:
-        rows: Tall = widened(
-            validate_data(
-                self,
-                on_host(X),
-                reset=reset,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_min_samples=2 if reset else 1,
-            )
-        )
+        rows: Tall = host_rows(self, X, reset=reset)
         check_magnitude("X", largest_magnitude(rows), rows.dtype, learning=reset)
         return rows
 
@@ -175,9 +256,3 @@ class LSC(ClusterMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def unit_rows(embedding: FloatMatrix) -> FloatMatrix:
-    """Scale each row to unit Euclidean length; zero rows stay zero."""
-    lengths = np.linalg.norm(embedding, axis=1, keepdims=True)
-    return np.asarray(embedding / np.where(lengths == 0, 1.0, lengths))

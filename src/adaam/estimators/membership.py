@@ -31,12 +31,11 @@ class Voters:
     def labels(self, known: IntVector) -> IntVector:
         """Label that most voters have; the nearest decides between equals. A row that is known keeps its own."""
         votes = known[self.indices]
-        n, n_voters = votes.shape
-        counts = np.zeros((n, int(known.max()) + 1)) if n * (int(known.max()) + 1) <= 1 << 24 else None
-        if counts is None:
-            half = n // 2
-            parts = [Voters(self.indices[rows], self.distances[rows]) for rows in (slice(half), slice(half, None))]
+        (n, n_voters), n_labels = votes.shape, int(known.max()) + 1
+        if n * n_labels > 1 << 24:
+            parts = [Voters(self.indices[rows], self.distances[rows]) for rows in (slice(n // 2), slice(n // 2, None))]
             return np.concatenate([part.labels(known) for part in parts])
+        counts = np.zeros((n, n_labels))
         np.add.at(counts, (np.arange(n)[:, None], votes), place_values(n_voters))
         same = self.distances[:, 0] <= SAME_ROW * self.distances[:, -1]
         return np.asarray(np.where(same, votes[:, 0], counts.argmax(axis=1)))

@@ -1,17 +1,20 @@
 """The phases of a fit, told to the log and to scikit-learn's callbacks where there are any."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import perf_counter
 from typing import Any, TypeVar
 
-from adaam._checks import check_verbose
+import numpy as np
+
+from adaam._checks import check_whole
 from adaam.engines import CPUEngine, resolve_engine
 from adaam.engines.blocks import held_threads
 from adaam.linalg import ONE_THREAD_SIZE
-from adaam.progress import LOGGER, Teller, teller
+from adaam.progress import LOGGER, Teller
 
-__all__ = ["CallbackSupportMixin", "FitPhases", "fit_phases", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "FitPhases", "fit_phases", "teller", "with_callbacks"]
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -37,7 +40,7 @@ class FitPhases:
     def __init__(self, model: Any, context: Any) -> None:
         self._model = model
         self._context = context
-        self._tell = _timed(model.verbose)
+        self._tell = teller(model.verbose)
 
     @contextmanager
     def __call__(self, name: str, n_steps: int = 0) -> Iterator["FitPhases"]:
@@ -48,16 +51,8 @@ class FitPhases:
     @contextmanager
     def of_learner(self, name: str, learner: Any) -> Iterator[None]:
         """Run the fit of another model as one phase, whose own phases callbacks then see."""
-        with self._told(name):
-            if self._context is None or not hasattr(learner, "set_callbacks"):
-                with self._task(name, 0):
-                    yield
-                return
-            task = self._context.subcontext(task_name=name)
-            with task.propagate_callback_context(learner):
-                task.call_on_fit_task_begin(estimator=self._model)
-                yield
-            task.call_on_fit_task_end(estimator=self._model)
+        with self._told(name), self._task(name, 0, learner):
+            yield
 
     def step(self, name: str) -> None:
         """Tell the log and callbacks of one more step, just done."""
@@ -73,18 +68,19 @@ class FitPhases:
     def _told(self, name: str) -> Iterator[None]:
         text = f"{type(self._model).__name__} {name}"
         LOGGER.debug("%s ...", text)
-        tell = _timed(self._model.verbose)
+        tell = teller(self._model.verbose)
         yield
         tell(text)
 
     @contextmanager
-    def _task(self, name: str, n_steps: int) -> Iterator[Any]:
+    def _task(self, name: str, n_steps: int, learner: Any = None) -> Iterator[Any]:
         if self._context is None:
             yield None
             return
         task = self._context.subcontext(task_name=name, max_subtasks=n_steps)
-        task.call_on_fit_task_begin(estimator=self._model)
-        yield task
+        with task.propagate_callback_context(learner) if hasattr(learner, "set_callbacks") else nullcontext():
+            task.call_on_fit_task_begin(estimator=self._model)
+            yield task
         task.call_on_fit_task_end(estimator=self._model)
 
 
@@ -95,7 +91,7 @@ def fit_phases(model: Any, n_phases: int, X: Any) -> Iterator[FitPhases]:
     What callbacks answer is not asked for: phases are steps of one computation, and stopping between two of them would
     leave no model.
     """
-    check_verbose(model.verbose)
+    _check_verbose(model.verbose)
     with _threads(model, X):
         if _with_callbacks is None:
             yield FitPhases(model, None)
@@ -107,22 +103,39 @@ def fit_phases(model: Any, n_phases: int, X: Any) -> Iterator[FitPhases]:
         context.call_on_fit_task_end(estimator=model, X=X, reconstruction_attributes=dict)
 
 
+def _check_verbose(verbose: Any) -> None:
+    """Raise if it is no amount to tell; True and False are 1 and 0."""
+    if not isinstance(verbose, bool | np.bool_):
+        check_whole("verbose", verbose, at_least=0)
+
+
 def _threads(model: Any, X: Any) -> AbstractContextManager[None]:
     """Hold the threads of BLAS where row blocks have them all to themselves: other products are small."""
     small = X is not None and min(X.shape) <= ONE_THREAD_SIZE
     return held_threads() if small and isinstance(resolve_engine(model.engine), CPUEngine) else nullcontext()
 
 
-def _timed(verbose: int) -> Teller:
-    """Tell what ran and for how long: with `verbose` as `teller` does, else at level DEBUG."""
-    if verbose:
-        return teller(verbose)
+def teller(verbose: int, pause: float = 0.0) -> Teller:
+    """Return a function that tells one line, with the seconds since the line before.
+
+    Lines go to the logger "adaam": at level DEBUG, or with `verbose` at level INFO. Where no handler would show those,
+    they are written to standard error: who asks to be told is told. Nothing is attached to the logger. A line that
+    comes within `pause` seconds of the one before is left out.
+    """
     last = perf_counter()
 
     def tell(text: str) -> None:
         nonlocal last
         now = perf_counter()
-        LOGGER.debug("%s (%.1f s)", text, now - last)
+        if now - last < pause:
+            return
+        line = f"{text} ({now - last:.1f} s)"
+        if not verbose:
+            LOGGER.debug("%s", line)
+        else:
+            record = LOGGER.makeRecord(LOGGER.name, logging.INFO, __file__, 0, line, (), None)
+            heard = LOGGER.isEnabledFor(logging.INFO) and LOGGER.hasHandlers()
+            (LOGGER if heard else logging.StreamHandler()).handle(record)
         last = now
 
     return tell

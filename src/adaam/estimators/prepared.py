@@ -5,11 +5,9 @@ from typing import Any, Self
 import numpy as np
 
 from adaam.engines import Engine, resolve_engine
-from adaam.estimators.fitting import prepared_sample, resolve_preparation, store
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.prepare import LinearMap, Preparation
-from adaam.projection import Projection
-from adaam.sample import Sample
+from adaam.linalg import Projection
+from adaam.prepare import Preparation, prepared_sample, resolve_preparation
 
 
 class PreparedMetric(LinearMetric):
@@ -31,12 +29,8 @@ class PreparedMetric(LinearMetric):
         Principal directions, largest variance first.
     eigenvalues_ : ndarray of shape (n_components_,)
         Variance along each.
-    mean_, covariance_, n_components_, preparation_, engine_
+    mean_, covariance_, n_components_, preparation_, engine_, n_features_in_, feature_names_in_
         As in `AdaAM`.
-    n_features_in_ : int
-        Number of features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of features seen in fit, when X has names that are all strings.
 
     Examples
     --------
@@ -61,8 +55,7 @@ class PreparedMetric(LinearMetric):
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
-            A row of weight w counts as w equal rows; 0 leaves it out. Weights that sum to less than the number of rows
-            of positive weight, as those that sum to 1, are relative: they are scaled to a mean of 1 over these rows.
+            Weights of the rows, as in `AdaAM.fit`.
 
         Returns
         -------
@@ -73,11 +66,8 @@ class PreparedMetric(LinearMetric):
         X = self._rows(X, reset=True)
         engine = resolve_engine(self.engine)
         prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=False)
-        store(self, prepared, as_they_are(prepared, sample), sample, X)
-        self.preparation_ = preparation
+        # Prepared rows stay where they are, with their variances for eigenvalues.
+        projection = Projection(np.eye(len(prepared.components)), np.diag(sample.moments()))
+        self._store_map(prepared, projection, sample.moments(), X.dtype)
+        self.preparation_, self.engine_ = preparation, engine.name
         return self
-
-
-def as_they_are(prepared: LinearMap, sample: Sample) -> Projection:
-    """Projection that leaves prepared rows where they are, with their variances for eigenvalues."""
-    return Projection(np.eye(len(prepared.components)), np.diag(sample.gram()) / sample.size)

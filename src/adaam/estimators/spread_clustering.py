@@ -8,7 +8,8 @@ import numpy as np
 
 from adaam._typing import Column, FloatMatrix, IntVector, Tall
 from adaam.engines import CPUEngine, DaskEngine
-from adaam.engines.columns import spread
+from adaam.engines.blocks import spread
+from adaam.engines.cluster.rows import row_labels
 from adaam.estimators.choosing import Chosen, finished_in
 from adaam.estimators.membership import KnownRows, voters
 from adaam.selection import SEARCH_ROWS, DistinctRows, Task
@@ -41,9 +42,9 @@ def spread_metric(chosen: Chosen, known: DistinctRows, at: SpreadRows, task: Tas
     return finished_in(chosen, known, task, lambda metric: metric.set_params(engine=engine).fit(at.rows, None, weights))
 
 
-def spread_labels(Z: Tall, known: KnownRows, labels: IntVector, threshold: float, engine: DaskEngine) -> Any:
+def spread_labels(Z: Tall, known: KnownRows, labels: IntVector, threshold: float) -> Any:
     """Cluster of each row by votes of known rows, found where the rows are."""
-    return engine.row_labels(Z, partial(_voted, known=known, labels=labels, threshold=threshold))
+    return row_labels(Z, partial(_voted, known=known, labels=labels, threshold=threshold))
 
 
 def _voted(Z: FloatMatrix, known: KnownRows, labels: IntVector, threshold: float) -> IntVector:

@@ -6,9 +6,9 @@ import numpy as np
 
 from adaam._checks import check_weights
 from adaam._typing import FloatMatrix, FloatVector
+from adaam.estimators.phases import teller
 from adaam.large import Deal, taken_rows
 from adaam.planning import LOADED_BYTES
-from adaam.progress import teller
 from adaam.rows import RowSource, counted_rows, n_bytes, read_all
 
 PAUSE_SECONDS = 5.0  # between two lines of progress
@@ -21,16 +21,23 @@ def is_large(source: RowSource) -> bool:
 
 
 def rows_at_hand(source: RowSource, sample_weight: Any, seed: int, verbose: int) -> tuple[FloatMatrix, Any]:
-    """Return all rows of a small source, or a random GiB of a large one, with their weights.
-
-    Rows of weight zero are passed over. A source that does not know how many rows it has is read once to count them.
-    """
+    """Return all rows of a small source, or a random GiB of a large one, with their weights; none have weight zero."""
     if not is_large(source):
         return read_all(source), sample_weight
-    n_rows = counted_rows(source)
-    weights: FloatVector | None = None
-    if sample_weight is not None:
-        weights = check_weights(sample_weight, n_rows)
-    n_present = n_rows if weights is None else int(np.count_nonzero(weights))
+    weights, _, n_present = counted(source, sample_weight)
     most = max(2, LOADED_BYTES // (source.n_features * source.dtype.itemsize))
     return taken_rows(source, weights, Deal(n_present, min(n_present, most), 1, seed), teller(verbose, PAUSE_SECONDS))
+
+
+def counted(source: RowSource, sample_weight: Any) -> tuple[FloatVector | None, int, int]:
+    """Weights of the rows of a source, if any were given, how many rows there are, and how many of positive weight.
+
+    A source that does not know how many rows it has is read once to count them.
+    """
+    n_rows = counted_rows(source)
+    if sample_weight is None:
+        return None, n_rows, n_rows
+    weights = check_weights(sample_weight, len(sample_weight))
+    if len(weights) != n_rows:
+        raise ValueError(f"sample_weight holds {len(weights)} weights, but {source.label} has {n_rows} rows.")
+    return weights, n_rows, int(np.count_nonzero(weights))

@@ -1,11 +1,9 @@
 """Very many rows: pairs within random row blocks in place of all pairs, and rows that are not in memory."""
 
-from adaam.large.blocked import BlockedRows, dealt_array, taken_rows
-from adaam.large.deal import Deal
+from adaam.large.blocked import BlockedRows, SpreadBlocks, dealt_array, taken_rows
 from adaam.large.moments import stream_preparation
-from adaam.large.row_blocks import RowBlocks
-from adaam.large.spread import SpreadBlocks
-from adaam.large.stability import Stability, principal_angles, stability
+from adaam.large.row_blocks import Deal, RowBlocks
+from adaam.large.stability import Stability, stability
 
 __all__ = [
     "BlockedRows",
@@ -14,7 +12,6 @@ __all__ = [
     "SpreadBlocks",
     "Stability",
     "dealt_array",
-    "principal_angles",
     "stability",
     "stream_preparation",
     "taken_rows",

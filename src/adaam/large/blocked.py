@@ -1,24 +1,94 @@
-"""Rows in blocks, each prepared when it is asked for."""
+"""Rows in blocks, each prepared when it is asked for: in memory, or on a cluster."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from functools import reduce
+from itertools import pairwise
+from operator import add
+from typing import Any
 
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Tall
 from adaam.affinity.adaptive import Job
 from adaam.engines import DaskEngine, Engine
-from adaam.engines.columns import at, spread
-from adaam.large.deal import Deal
-from adaam.large.spread import SpreadBlocks, dealt_spread
-from adaam.prepare import LinearMap
+from adaam.engines.blocks import at, spread
+from adaam.engines.cluster.rows import dealt
+from adaam.engines.cluster.workers import Workers, task_engine
+from adaam.large.row_blocks import Deal
+from adaam.prepare import LinearMap, Preparation, Sample, fit_preparation
 from adaam.progress import Teller
 from adaam.rows import RowsError, RowSource, checked_blocks
-from adaam.sample import Sample
 
 # Prepared rows are kept between passes where all of them take no more than this; otherwise they are made again.
 KEPT_BYTES = 1 << 29
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpreadBlocks:
+    """Blocks in groups on the workers of a cluster, prepared once; see `BlockedRows`."""
+
+    groups: Sequence[Any]  # of blocks that are one after the other: each a list of samples, on a worker
+    first_blocks: IntVector  # of each group, and the number of all blocks
+    deal: Deal
+    prepared: LinearMap
+    engine: DaskEngine
+    workers: Workers
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return self.deal.n_blocks
+
+    def totals(self, jobs: Sequence[Job], tell: Callable[[int], None]) -> list[Any]:
+        """Sum of what each job makes of its blocks; `tell` hears of each group done."""
+        calls, places = [], []
+        for place, job in enumerate(jobs):
+            wanted = np.sort(job.blocks)
+            edges = np.searchsorted(wanted, self.first_blocks)
+            for group, first, (low, high) in zip(self.groups, self.first_blocks[:-1], pairwise(edges), strict=True):
+                if low < high:
+                    calls.append((group_sum, job.work, self.engine.kernels, group, wanted[low:high] - first))
+                    places.append((place, int(wanted[high - 1])))
+        found: list[Any] = [None] * len(jobs)
+        for (place, last), part in zip(places, self.workers.in_turn("row-blocks", calls), strict=True):
+            found[place] = part if found[place] is None else found[place] + part
+            tell(last)
+        return found
+
+
+def dealt_spread(X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engine: DaskEngine) -> SpreadBlocks:
+    """Deal rows on a cluster to blocks; those of weight zero take no part."""
+    rows = engine.asarray(X)
+    n_groups, workers = min(deal.n_blocks, len(rows.sizes)), rows.workers
+    first = np.arange(n_groups + 1) * deal.n_blocks // n_groups
+    starts = np.array([*(deal.block(block).start for block in range(deal.n_blocks)), deal.n_used])
+    groups, preparation = (
+        dealt(rows, weights, deal.places, tuple(starts[first])),
+        workers.share("preparation", prepared),
+    )
+    samples = [
+        workers.call("prepare", prepared_blocks, engine.kernels, group, np.diff(starts[low : high + 1]), preparation)
+        for group, (low, high) in zip(groups, pairwise(first), strict=True)
+    ]
+    return SpreadBlocks(samples, first, deal, prepared, engine, workers)
+
+
+def prepared_blocks(kernels: str, group: tuple[Tall, Column], sizes: IntVector, prepared: LinearMap) -> list[Sample]:
+    """Rows of a group as samples, blocks of so many rows one after the other, each prepared as on one machine."""
+    X, weights = group
+    host = task_engine(kernels, int(max(sizes)))
+    samples = []
+    for start, stop in pairwise([0, *np.cumsum(sizes)]):
+        rows, counts = host.distinct(X[start:stop], at(weights, slice(start, stop)))
+        samples.append(Sample(prepared.apply(rows, host), counts, host))
+    return samples
+
+
+def group_sum(work: Callable[[Sample], Any], kernels: str, group: list[Sample], blocks: IntVector) -> Any:
+    """Sum over some blocks of a group."""
+    task_engine(kernels, max(sample.n_rows for sample in group))  # compiled on this worker
+    return reduce(add, [work(group[block]) for block in blocks])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +141,26 @@ class BlockedRows:
         return found
 
 
-# What learns the preparation, from rows and their weights.
-Prepare: TypeAlias = Callable[[Tall, Column], LinearMap]
-
-
-def dealt_array(X: Tall, weights: Column, deal: Deal, prepare: Prepare, engine: Engine) -> "BlockedRows | SpreadBlocks":
+def dealt_array(
+    X: Tall, weights: Column, deal: Deal, preparation: Preparation, engine: Engine
+) -> BlockedRows | SpreadBlocks:
     """Deal rows in memory, or on a cluster, to blocks, and prepare those that take part; of weight zero none do."""
     everything = deal.n_used == deal.n_rows
     if everything and isinstance(engine, DaskEngine):
-        return dealt_spread(X, weights, deal, prepare(X, weights), engine)
+        return dealt_spread(X, weights, deal, fit_preparation(X, weights, preparation, engine), engine)
     counts = spread(engine.to_host(weights), X.shape[0])
     present, places = np.flatnonzero(counts), deal.places(np.arange(deal.n_rows))
     used = places < deal.n_used
     if isinstance(engine, DaskEngine):
         held = np.zeros(len(counts))
         held[present[used]] = counts[present[used]]
-        return dealt_spread(X, weights, deal, prepare(X, held), engine)
+        return dealt_spread(X, weights, deal, fit_preparation(X, held, preparation, engine), engine)
     order = np.empty(deal.n_used, np.intp)
     order[places[used]] = present[used]
     if everything:
-        return BlockedRows(X, weights, order, deal, prepare(X, weights), engine)
+        return BlockedRows(X, weights, order, deal, fit_preparation(X, weights, preparation, engine), engine)
     taken, held = X[order], at(weights, order)
-    return BlockedRows(taken, held, None, deal, prepare(taken, held), engine)
+    return BlockedRows(taken, held, None, deal, fit_preparation(taken, held, preparation, engine), engine)
 
 
 def taken_rows(

@@ -5,7 +5,7 @@ import numpy as np
 from adaam._checks import check_lengths, check_magnitude, largest_magnitude, warn_caller
 from adaam._typing import FloatVector
 from adaam.engines import Engine
-from adaam.engines.columns import spread
+from adaam.engines.blocks import spread
 from adaam.linalg import range_eigenpairs
 from adaam.prepare import (
     FULL_SPECTRUM_LIMIT,
@@ -48,11 +48,10 @@ def stream_preparation(
             continue
         scale = row_scale(rows, settings.row_scaling, engine)
         largest = max(largest, largest_magnitude(block))
-        if settings.row_scaling == "unit":
-            check_lengths(source.label, largest * float(np.sqrt(d)))
-        else:
+        if settings.row_scaling == "none":
             check_magnitude(source.label, largest, block.dtype, learning=False)
-        if settings.row_scaling == "unit":
+        else:
+            check_lengths(source.label, largest * float(np.sqrt(d)))
             # Zero rows are left as they are, at a scale of 1, which few others have.
             unscaled = np.flatnonzero((spread(engine.to_host(scale), len(block)) == 1.0) & (held > 0))
             n_zero += int((~block[unscaled].any(axis=1)).sum())
@@ -74,5 +73,5 @@ def stream_preparation(
     units = np.ones(d)
     if settings.column_scaling == "standard":
         units = column_units(above_rounding(np.diag(scatter) / total, mean, eps, total), mean)
-    pairs = kept_pairs(range_eigenpairs(scatter / np.outer(units, units), n_rows, engine.eigh), settings.keep)
+    pairs, _ = kept_pairs(range_eigenpairs(scatter / np.outer(units, units), n_rows, engine.eigh), settings.keep)
     return principal_map(pairs, mean / units, total, (n_rows, d), eps, settings).in_units(units)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import subspace_angles
 
 from adaam._typing import FloatMatrix, FloatVector
 from adaam.linalg import eigh, symmetric
@@ -54,30 +55,12 @@ class Stability:
 
 def stability(components: FloatMatrix, halves: list[FloatMatrix], gram: FloatMatrix, n_rows: int) -> Stability:
     """Compare the maps of two halves, and each component with both; components are rows, `gram` is X'X."""
-    bases = [orthonormal_rows(half, gram) for half in halves]
-    unit = [orthonormal_rows(component[None], gram) for component in components]
-    width = min(len(basis) for basis in bases)
-    angles = principal_angles(bases[0], bases[1], gram)[:width]
-    directions = [max(principal_angles(one, basis, gram)[0] for basis in bases) for one in unit]
-    return Stability(angles, np.array(directions), n_rows)
-
-
-def orthonormal_rows(components: FloatMatrix, gram: FloatMatrix) -> FloatMatrix:
-    """Turn rows into others of the same span that are orthonormal under X'X."""
-    values, vectors = eigh(symmetric(components @ gram @ components.T))
-    kept = values > values[-1] * 1e-12
-    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T @ components)
-
-
-def principal_angles(A: FloatMatrix, B: FloatMatrix, gram: FloatMatrix) -> FloatVector:
-    """Principal angles in degrees between XA' and XB', ascending, for rows that are orthonormal under X'X."""
-    if len(A) > len(B):
-        A, B = B, A
-    across = A @ gram @ B.T
-    cosines = np.linalg.svd(across, compute_uv=False)
-    # Sines from what is left of A beside B: a small angle is lost in the rounding of its cosine.
-    rest = A - across @ B
-    squares = eigh(symmetric(rest @ gram @ rest.T))[0]
-    sines = np.sqrt(np.clip(squares, 0.0, 1.0))
-    angles = np.where(cosines > np.sqrt(0.5), np.arcsin(sines), np.arccos(np.clip(cosines, 0.0, 1.0)))
-    return np.asarray(np.degrees(np.sort(angles)))
+    stacked = np.vstack([components, *halves])
+    products = stacked @ gram @ stacked.T
+    lengths = np.sqrt(np.diag(products))
+    values, vectors = eigh(symmetric(products / np.outer(lengths, lengths)))
+    # Columns with the same angles between them as the columns of mapped rows have.
+    columns = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+    fit, first, second = np.split(columns, [len(components), len(components) + len(halves[0])], axis=1)
+    directions = [max(subspace_angles(column[:, None], half)[0] for half in (first, second)) for column in fit.T]
+    return Stability(np.degrees(subspace_angles(first, second)[::-1]), np.degrees(directions), n_rows)

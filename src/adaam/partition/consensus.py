@@ -1,7 +1,6 @@
 """A partition that does not hang on a seed: what several starts agree on."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from sklearn.metrics import adjusted_rand_score
@@ -13,14 +12,13 @@ from adaam.partition.view import View
 
 # What is left of the weight of a link between rows that no start puts together (Poulin, Theberge 2018).
 LEAST_WEIGHT = 0.05
-# A start whose modularity is higher by more than so many standard errors is taken in place of the consensus.
-N_ERRORS = 2.0
-# Starts on the links weighted by agreement, which differ little.
-N_AGREED_STARTS = 4
-# Starts that agree by more than this have nothing to settle; where the first few do, no more are made.
+# Starts that agree by more than this have nothing to settle; of many rows no more are made where the first few do.
 AGREED = 0.99
 FIRST_STARTS = 3
-# Of many rows, whose partitions take long and differ less, no more than these.
+# So few rows are partitioned in no time, and their consensus hangs on which starts were made: they have more of them.
+FEW_ROWS = 5_000
+MORE_STARTS = 2
+# Of very many, whose partitions take long and differ less, no more starts than these.
 MANY_ROWS = 20_000
 FEW_STARTS = 4
 
@@ -29,8 +27,8 @@ def consensus_partition(view: View, n_clusters: int, seed: int, n_starts: int) -
     """Partition the rows of a view several times, and again along the links on which these partitions agree.
 
     Partitions of nearly equal modularity may differ widely, and which of them is highest hangs on the seed. So links
-    are weighted by the share of starts that have both rows in one cluster, and the partition of highest modularity on
-    these links is taken (Lancichinetti, Fortunato 2012), unless a start has clearly more on the links as they are.
+    are weighted by the share of starts that have both rows in one cluster, and a partition along these links is taken
+    (Lancichinetti, Fortunato 2012), unless a start has clearly more modularity on the links as they are.
 
     Returns
     -------
@@ -39,29 +37,35 @@ def consensus_partition(view: View, n_clusters: int, seed: int, n_starts: int) -
     agreement : tuple of float
         Adjusted Rand index of each start with it; of each other start where one of them was taken.
     """
-    if view.n_rows > MANY_ROWS:
-        n_starts = min(n_starts, FEW_STARTS)
     starts: list[Partition] = []
-    for more in (range(min(n_starts, FIRST_STARTS)), range(FIRST_STARTS, n_starts)):
+    if view.n_rows <= FEW_ROWS:
+        n_first = n_starts = MORE_STARTS * n_starts if n_starts > 1 else 1
+    else:
+        n_starts = min(n_starts, FEW_STARTS) if view.n_rows > MANY_ROWS else n_starts
+        n_first = min(n_starts, FIRST_STARTS)
+    for more in (range(n_first), range(n_first, n_starts)):
         starts += _partitions(view, n_clusters, seed, more)
         best = max(starts, key=_modularity)
         agreement = _agreement(view, best, [start for start in starts if start is not best])
         if min(agreement, default=1.0) > AGREED:
             return best, agreement
-    agreed = replace(view, _made={"graph": view.graph, "links": _agreed_links(view, starts)})
-    found = max(_partitions(agreed, n_clusters, seed, range(min(n_starts, N_AGREED_STARTS))), key=_modularity)
-    if modularity_gain(row_modularity(view.links, best.labels), row_modularity(view.links, found.labels)).exceeds(
-        N_ERRORS
-    ):
+    agreed = view.along(_agreed_links(view, starts))
+    found = partition(agreed, n_clusters, seed)  # starts on these links differ little
+    of_best, of_found = (row_modularity(view.links, each.labels) for each in (best, found))
+    if modularity_gain(of_best, of_found).is_clear:
         return best, agreement
     return found, _agreement(view, found, starts)
 
 
+def best_partition(view: View, n_clusters: int, seed: int, n_starts: int) -> Partition:
+    """Partition of highest modularity of several starts."""
+    return max(_partitions(view, n_clusters, seed, range(n_starts)), key=_modularity)
+
+
 def _partitions(view: View, n_clusters: int, seed: int, starts: range) -> list[Partition]:
     _ = view.links
-    # Partitions of the CPU engine run on one thread each, so side by side.
-    each = ordered_map if view.engine.name == "cpu" else map
-    return list(each(lambda start: partition(view, n_clusters, seed + start), starts))
+    # A partition runs on one thread, so several run side by side, also where a device does part of the work.
+    return list(ordered_map(lambda start: partition(view, n_clusters, seed + start), starts))
 
 
 def _agreed_links(view: View, starts: Sequence[Partition]) -> Any:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import pairwise_distances_argmin
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
@@ -27,7 +25,7 @@ class Dendrogram:
     Attributes
     ----------
     merges : array of shape (m - 1, 2)
-        A leaf of either cluster.
+        A leaf of either cluster: the one that stands for both from then on, and one that stands for none any more.
     resolutions : array of shape (m - 1,)
         Resolution below which the merged cluster has the higher modularity; 0 where no link joins the two.
     modularities : array of shape (m,)
@@ -45,13 +43,26 @@ class Dendrogram:
 
     def cut(self, n_clusters: int) -> IntVector:
         """Cluster of each leaf when `n_clusters` are left, numbered by their lowest leaf."""
-        first = self.merges[: max(0, self.n_leaves - n_clusters)]
-        joined = csr_array((np.ones(len(first)), (first[:, 0], first[:, 1])), shape=(self.n_leaves, self.n_leaves))
-        return np.asarray(connected_components(joined, directed=False)[1], dtype=np.intp)
+        return joined(self.merges[: max(0, self.n_leaves - n_clusters)], self.n_leaves)
 
     def number_at(self, resolution: float) -> int:
         """Number of clusters of highest modularity at a resolution."""
         return self.n_leaves - int(np.count_nonzero(self.resolutions > resolution))
+
+
+def joined(merges: IntMatrix, n_leaves: int) -> IntVector:
+    """Cluster of each leaf after some merges of a dendrogram, numbered by their lowest leaf."""
+    root = np.arange(n_leaves)
+    root[merges[:, 1]] = merges[:, 0]
+    while True:
+        further = root[root]
+        if (further == root).all():
+            break
+        root = further
+    lowest = np.full(n_leaves, n_leaves)
+    np.minimum.at(lowest, root, np.arange(n_leaves))
+    lowest = lowest[root]
+    return np.asarray((np.cumsum(lowest == np.arange(n_leaves)) - 1)[lowest])
 
 
 def dendrogram(links: Links, places: Callable[[], Places], within: IntVector | None = None) -> Dendrogram:
@@ -74,43 +85,69 @@ def dendrogram(links: Links, places: Callable[[], Places], within: IntVector | N
     """
     m = links.n_nodes
     total = float(links.degrees.sum()) or 1.0
-    leaves = np.arange(m)  # the lowest leaf of each cluster that is left
+    left = _Left(links, np.arange(m), np.arange(m), within)
     found: list[_Merges] = []
-    inside = None if within is None else links.asarray(within)
-    owner = np.arange(m)
+    left = _merged(left, total, found)
+    if left.inside is not None and left.links.n_nodes > 1:
+        # Parts of a cluster that no link joins are put together; then clusters may merge with each other.
+        kept, labels = np.unique(left.inside, return_inverse=True)
+        found.append(_whole(labels, left.leaves, left.links.degrees / total))
+        lowest = np.full(len(kept), m)
+        np.minimum.at(lowest, labels, left.leaves)
+        links = left.links.contracted(labels, len(kept))
+        left = _merged(_Left(links, lowest, labels[left.owner], None), total, found)
+    return _in_order(found, left, places, within, total)
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is left after some merges: links between clusters, the lowest leaf of each, and the cluster of each leaf."""
+
+    links: Links
+    leaves: IntVector
+    owner: IntVector
+    inside: IntVector | None  # what only nodes of may merge
+
+
+def _merged(left: _Left, total: float, found: list[_Merges]) -> _Left:
+    """Merge all pairs of nodes that are each other's best, again and again until there are none."""
+    links, leaves, owner, inside = left.links, left.leaves, left.owner, left.inside
+    if links.compiled:
+        return _merged_by_loops(left, total, found)
     while links.n_nodes > 1:
-        nodes, others, sums = links.nodes, links.others, links.weights
-        degrees = links.degrees
-        factors = sums * total / (degrees[nodes] * degrees[others])
+        nodes, others, degrees = links.nodes, links.others, links.degrees
+        factors = links.weights * total / (degrees[nodes] * degrees[others])
         if inside is not None:
             allowed = inside[nodes] == inside[others]
             nodes, others, factors = nodes[allowed], others[allowed], factors[allowed]
-        highest, partner = (links.to_host(part) for part in links.best(factors, nodes, others, links.n_nodes))
+        highest, partner = links.best(factors, nodes, others, links.n_nodes)
         place = np.arange(links.n_nodes)
         mutual = np.isfinite(highest) & (partner[partner] == place)
         first = np.flatnonzero(mutual & (place < partner))
         if len(first) == 0:
-            if inside is None:
-                break
-            # Parts of a cluster that no link joins are put together; then clusters may merge with each other.
-            kept, labels = np.unique(links.to_host(inside), return_inverse=True)
-            found.append(_whole(labels, leaves, links.to_host(degrees) / total))
-            lowest = np.full(len(kept), m)
-            np.minimum.at(lowest, labels, leaves)
-            owner, leaves, inside = labels[owner], lowest, None
-            links = links.contracted(links.asarray(labels), len(kept))
-            continue
+            break
         second = partner[first]
-        host_degrees = links.to_host(degrees)
-        expected = host_degrees[first] * host_degrees[second] / total**2
-        found.append((leaves[first], leaves[second], highest[first], expected))
-        joined = np.where(mutual, np.minimum(place, partner), place)
-        kept, labels = np.unique(joined, return_inverse=True)
+        found.append((leaves[first], leaves[second], highest[first], degrees[first] * degrees[second] / total**2))
+        kept, labels = np.unique(np.where(mutual, np.minimum(place, partner), place), return_inverse=True)
         owner, leaves = labels[owner], leaves[kept]
         if inside is not None:
-            inside = inside[links.asarray(kept)]
-        links = links.contracted(links.asarray(labels), len(kept))
-    return _in_order(found, links, owner, leaves, places, within, total)
+            inside = inside[kept]
+        links = links.contracted(labels, len(kept))
+    return _Left(links, leaves, owner, inside)
+
+
+def _merged_by_loops(left: _Left, total: float, found: list[_Merges]) -> _Left:
+    from adaam.engines.link_loops import merge_rounds
+
+    links, n = left.links, left.links.n_nodes
+    inside = np.zeros(n, dtype=np.intp) if left.inside is None else left.inside.astype(np.intp)
+    graph = links.starts, links.others, links.weights, links.loops, links.degrees
+    starts, others, weights, loops, labels, merges, factors, expected = merge_rounds(*graph, inside, total)
+    found.append((left.leaves[merges[:, 0]], left.leaves[merges[:, 1]], factors, expected))
+    kept = np.unique(labels, return_index=True)[1]
+    nodes = np.repeat(np.arange(len(kept)), np.diff(starts))
+    between = Links(nodes, others, weights, loops, links.compiled)
+    return _Left(between, left.leaves[kept], labels[left.owner], None if left.inside is None else left.inside[kept])
 
 
 def _whole(labels: IntVector, leaves: IntVector, masses: FloatVector) -> _Merges:
@@ -128,21 +165,14 @@ def _whole(labels: IntVector, leaves: IntVector, masses: FloatVector) -> _Merges
 
 
 def _in_order(
-    found: list[_Merges],
-    links: Links,
-    owner: IntVector,
-    leaves: IntVector,
-    places: Callable[[], Places],
-    within: IntVector | None,
-    total: float,
+    found: list[_Merges], left: _Left, places: Callable[[], Places], within: IntVector | None, total: float
 ) -> Dendrogram:
     """Sort merges by resolution, and append those of parts that no link joins."""
     empty = (np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0), np.empty(0))
     a, b, factors, expected = (np.concatenate(part) for part in zip(empty, *found, strict=True))
     inner = np.zeros(len(a), dtype=bool) if within is None else within[a] == within[b]
     order = np.lexsort((np.arange(len(a)), -factors, ~inner))
-    masses = links.to_host(links.degrees) / total
-    parts = _merged_parts(owner, leaves, masses, places)
+    parts = _merged_parts(left.owner, left.leaves, left.links.degrees / total, places)
     gains = 2.0 * np.concatenate([expected[order] * (factors[order] - 1.0), -parts.expected])
     merges = np.concatenate([np.column_stack([a, b])[order], parts.merges])
     resolutions = np.concatenate([factors[order], np.zeros(len(parts.merges))])
@@ -174,7 +204,7 @@ def _merged_parts(owner: IntVector, leaves: IntVector, masses: FloatVector, plac
 
     def join(small: int, large: int) -> None:
         nonlocal step
-        merges[step], expected[step] = (leaves[small], leaves[large]), masses[small] * masses[large]
+        merges[step], expected[step] = (leaves[large], leaves[small]), masses[small] * masses[large]
         together = sizes[small] + sizes[large]
         means[large] = (sizes[small] * means[small] + sizes[large] * means[large]) / together
         sizes[large], masses[large] = together, masses[large] + masses[small]

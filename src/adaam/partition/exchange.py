@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from adaam._typing import FloatVector, IntMatrix, IntVector
-from adaam.engines.links import Links
+from adaam.engines.links import Links, summed
 from adaam.partition.communities import Draws, refined
-from adaam.partition.dendrogram import dendrogram
+from adaam.partition.dendrogram import dendrogram, joined
 from adaam.partition.modularity import modularity, modularity_gain, row_modularity
 from adaam.partition.view import Merging, View, cluster_means, merging
 
@@ -21,8 +19,6 @@ PART_RATIO = 1.5
 N_TRIES = 10
 MOST_ROUNDS = 3
 SWAPPED_PARTS, SWAPPED_PARTS_PER_CLUSTER = 512, 8
-# A swap must gain more than so many standard errors; clusters that are equally good stay as the dendrogram has them.
-N_ERRORS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +74,15 @@ def _exchanged(merging: Merging, n_clusters: int, draws: Draws) -> IntVector:
 
 def _majority(parts: IntVector, clusters: IntVector, degrees: FloatVector, n_clusters: int) -> IntVector:
     """Cluster that has most of each part, by degree: parts may have been taken apart before."""
-    pairs, place = np.unique(parts * n_clusters + clusters, return_inverse=True)
-    order = np.lexsort((-np.bincount(place, degrees), pairs // n_clusters))
-    first = np.unique(pairs[order] // n_clusters, return_index=True)[1]
-    return np.asarray(pairs[order][first] % n_clusters)
+    n_parts = int(parts.max()) + 1
+    keys, held = summed(parts * n_clusters + clusters, np.maximum(degrees, np.finfo(float).tiny), n_parts * n_clusters)
+    place = keys // n_clusters
+    first = np.searchsorted(place, np.arange(n_parts))
+    most = np.maximum.reduceat(held, first)
+    best = np.flatnonzero(held == most[place])[::-1]  # of equals the lowest comes last, and is kept
+    found = np.empty(n_parts, dtype=np.intp)
+    found[place[best]] = keys[best] % n_clusters
+    return found
 
 
 def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int, draws: Draws) -> IntVector:
@@ -118,7 +119,7 @@ def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int,
             if modularity(links, tried) <= highest.sum():
                 continue
             rows = by_rows(tried)
-            if modularity_gain(rows, highest).exceeds(N_ERRORS):
+            if modularity_gain(rows, highest).is_clear:
                 found, highest = tried, rows
                 changed.update(way)
         if not changed:
@@ -132,8 +133,7 @@ def _second_halves(merges: IntMatrix, clusters: IntVector) -> npt.NDArray[np.boo
     last = np.zeros(len(merges), dtype=bool)
     # Of merges in reversed order the first of each cluster is its last.
     last[len(merges) - 1 - np.unique(clusters[merges[::-1, 0]], return_index=True)[1]] = True
-    inner = merges[~last]
-    halves = connected_components(csr_array((np.ones(len(inner)), (inner[:, 0], inner[:, 1])), shape=(m, m)))[1]
+    halves = joined(merges[~last], m)
     first_leaf = np.unique(clusters, return_index=True)[1]
     return np.asarray(halves != halves[first_leaf][clusters])
 

@@ -7,6 +7,9 @@ import numpy as np
 from adaam._typing import FloatVector
 from adaam.engines.links import Links
 
+# A gain must be more than so many standard errors to be told from chance.
+N_ERRORS = 2.0
+
 
 class Gain(NamedTuple):
     """Modularity of one partition above another's, and its standard error over the rows."""
@@ -14,9 +17,10 @@ class Gain(NamedTuple):
     value: float
     standard_error: float
 
-    def exceeds(self, n_errors: float) -> bool:
-        """Whether the gain is more than so many standard errors."""
-        return self.value > n_errors * self.standard_error
+    @property
+    def is_clear(self) -> bool:
+        """Whether the gain is more than two standard errors."""
+        return self.value > N_ERRORS * self.standard_error
 
 
 def row_modularity(links: Links, labels: Any) -> FloatVector:
@@ -35,7 +39,9 @@ def row_modularity(links: Links, labels: Any) -> FloatVector:
 
 def modularity(links: Links, labels: Any) -> float:
     """Modularity of a partition, at most 1 - 1/c for c clusters; 0 for one cluster."""
-    return float(row_modularity(links, labels).sum())
+    total = float(links.degrees.sum()) or 1.0
+    masses = links.sums_of(labels, 0) / total
+    return links.weight_within(labels) / total - float((masses * masses).sum())
 
 
 def modularity_gain(rows: FloatVector, than: FloatVector) -> Gain:

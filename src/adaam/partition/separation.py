@@ -6,6 +6,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector
+from adaam.engines import NeighborGraph
+from adaam.engines.blocks import ordered_map
 from adaam.partition.view import Merging, View
 
 # Rows of a cluster that its extent is measured on.
@@ -47,8 +49,11 @@ class Split:
     """A merge of the dendrogram, seen as the split of a cluster in two."""
 
     n_rows: tuple[float, float]  # of either part, copies counted
-    shared: float  # sum of the shares of links that lead to the other part, two standard errors above what was found
+    shared: (
+        float  # sum of the parts' shares of links to the other part, of those within the two, plus two standard errors
+    )
     cloud: float  # the same for the halves of a homogeneous cloud of this size, dimension and extent
+    dimension: float  # intrinsic dimension of the two together
 
     @property
     def ratio(self) -> float:
@@ -68,14 +73,17 @@ def splits(view: View, merging: Merging, n_merges: int) -> list[Split]:
     sizes = np.bincount(communities, view.weights, minlength=tree.n_leaves)
     order = np.argsort(communities, kind="stable")
     starts = np.searchsorted(communities[order], np.arange(tree.n_leaves + 1))
-    dimensions = _inverse_dimensions(view)
+    graph = view.graph.host()
+    dimensions = _inverse_dimensions(graph)
     first = max(0, len(tree.merges) - n_merges)
     members = _members(tree.cut(tree.n_leaves - first))
     owner = np.empty(tree.n_leaves, dtype=np.intp)
     for label, leaves in members.items():
         owner[leaves] = label
-    n_neighbors = _n_neighbors(view)
-    found = []
+    n_neighbors = max(1, round(len(graph.indices) / max(1, graph.n_rows)))
+    within = _weights_within(merging, first)
+    compared: list[tuple[float, float, float, float]] = []
+    some: list[IntVector] = []
     for (a, b), resolution in zip(tree.merges[first:], tree.resolutions[first:], strict=True):
         p, q = int(owner[a]), int(owner[b])
         parts = members.pop(q)
@@ -84,13 +92,42 @@ def splits(view: View, merging: Merging, n_merges: int) -> list[Split]:
         rows = np.concatenate([order[starts[leaf] : starts[leaf + 1]] for leaf in leaves])
         n_second = float(sizes[parts].sum())
         n_first = float(sizes[leaves].sum()) - n_second
-        between = float(resolution * shares[parts].sum() * (shares[leaves].sum() - shares[parts].sum())) * total
+        degree_second = float(shares[parts].sum()) * total
+        degree_first = float(shares[leaves].sum()) * total - degree_second
+        between = float(resolution) * degree_first * degree_second / total
+        # Only links that stay within the two tell how they are joined: a piece of a cloud has most of its links
+        # elsewhere, all around it.
+        kept_first = max(within[p] + between, 1.0) / max(degree_first, 1.0)
+        kept_second = max(within[q] + between, 1.0) / max(degree_second, 1.0)
+        within[p] += within[q] + 2.0 * between
         # Links are counts: what two standard errors more would be is what counts as joining the two.
         upper = between + 2.0 * np.sqrt(between + 1.0)
-        shared = upper * (1.0 / (n_first * n_neighbors) + 1.0 / (n_second * n_neighbors))
-        cloud = halved_cloud(n_first + n_second, *_shape(view, rows, dimensions[rows], n_neighbors))
-        found.append(Split((n_first, n_second), shared, cloud))
+        shared = upper / n_neighbors * (1.0 / (n_first * kept_first) + 1.0 / (n_second * kept_second))
+        compared.append((n_first, n_second, shared, _dimension(dimensions[rows], view.Z.shape[1])))
+        some.append(rows[:: max(1, len(rows) // EXTENT_ROWS)][:EXTENT_ROWS])
+    # Rows of all clusters come to the host together: asking a device once for each would take longer.
+    Z = np.asarray(view.engine.to_host(view.Z[np.concatenate(some)]), dtype=np.float64)
+    extents = np.split(Z, np.cumsum([len(rows) for rows in some])[:-1])
+
+    def roundness(i: int) -> float:
+        return _roundness(extents[i], round(compared[i][3]))
+
+    found = []
+    for i, found_roundness in enumerate(ordered_map(roundness, range(len(compared)))):
+        n_first, n_second, shared, dimension = compared[i]
+        cloud = halved_cloud(n_first + n_second, dimension, n_neighbors, found_roundness)
+        found.append(Split((n_first, n_second), shared, cloud, dimension))
     return found[::-1]
+
+
+def _weights_within(merging: Merging, n_merges: int) -> FloatVector:
+    """Weight of the links within each cluster that is left after the first merges."""
+    tree, between = merging.tree, merging.between
+    labels = tree.cut(tree.n_leaves - n_merges)
+    inside = labels[between.nodes] == labels[between.others]
+    return np.bincount(labels[between.nodes[inside]], between.weights[inside], minlength=tree.n_leaves) + np.bincount(
+        labels, between.loops, minlength=tree.n_leaves
+    )
 
 
 def _members(labels: IntVector) -> dict[int, IntVector]:
@@ -99,35 +136,30 @@ def _members(labels: IntVector) -> dict[int, IntVector]:
     return {c: order[edges[c] : edges[c + 1]] for c in range(len(edges) - 1)}
 
 
-def _n_neighbors(view: View) -> int:
-    graph = view.graph.host()
-    return max(1, round(len(graph.indices) / max(1, graph.n_rows)))
-
-
-def _inverse_dimensions(view: View) -> FloatVector:
+def _inverse_dimensions(graph: NeighborGraph) -> FloatVector:
     """Mean of log(r_k / r_j) over the neighbours of each row: one over its intrinsic dimension (Levina, Bickel)."""
-    graph = view.graph.host()
     rows = graph.rows()
     farthest = graph.farthest()[rows]
     inner = (graph.distances > 0) & (graph.distances < farthest)
     ratios = np.log(farthest[inner] / graph.distances[inner])
-    sums = np.bincount(rows[inner], ratios, minlength=view.n_rows)
-    counts = np.bincount(rows[inner], minlength=view.n_rows)
+    sums = np.bincount(rows[inner], ratios, minlength=graph.n_rows)
+    counts = np.bincount(rows[inner], minlength=graph.n_rows)
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def _shape(view: View, rows: IntVector, inverse_dimensions: FloatVector, n_neighbors: int) -> tuple[float, int, float]:
-    """Intrinsic dimension, neighbours, and roundness of a cluster."""
-    n_columns = view.Z.shape[1]
+def _dimension(inverse_dimensions: FloatVector, n_columns: int) -> float:
+    """Intrinsic dimension of a cluster, from what its rows say."""
     known = inverse_dimensions[np.isfinite(inverse_dimensions)]
-    dimension = float(np.clip(1.0 / known.mean(), 1.0, n_columns)) if len(known) and known.mean() > 0 else 1.0
-    some = rows[:: max(1, len(rows) // EXTENT_ROWS)][:EXTENT_ROWS]
-    Z: FloatMatrix = view.host_rows()[some]
+    return float(np.clip(1.0 / known.mean(), 1.0, n_columns)) if len(known) and known.mean() > 0 else 1.0
+
+
+def _roundness(Z: FloatMatrix, n_axes: int) -> float:
+    """Geometric mean of the standard deviations of some rows along their longest axes, over the largest of them."""
     Z = Z - Z.mean(axis=0)
     # Variances along the axes, from whichever of the two products is smaller.
-    variances = np.linalg.eigvalsh(Z @ Z.T if len(Z) < n_columns else Z.T @ Z)[::-1]
-    leading = variances[: max(1, round(dimension))]
+    variances = np.linalg.eigvalsh(Z @ Z.T if len(Z) < Z.shape[1] else Z.T @ Z)[::-1]
+    leading = variances[: max(1, n_axes)]
     if leading[0] <= 0:
-        return dimension, n_neighbors, 1.0
+        return 1.0
     leading = np.maximum(leading / leading[0], np.finfo(float).eps)
-    return dimension, n_neighbors, float(np.exp(np.log(leading).mean() / 2))
+    return float(np.exp(np.log(leading).mean() / 2))

@@ -1,10 +1,9 @@
 """Rows in a metric with their links, and the dendrogram of their communities."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
 from adaam.engines import Engine, Graph
@@ -53,16 +52,13 @@ class View:
         links: Links = self._made["links"]
         return links
 
+    def along(self, links: Links) -> "View":
+        """Return the same rows with other links."""
+        return replace(self, _made={**self._made, "links": links})
+
     def draws(self, seed: int) -> Draws:
         """Random numbers for the rows."""
         return Draws(np.random.default_rng(seed), self.ranks)
-
-    def host_rows(self) -> FloatMatrix:
-        """Rows on the host, in float64."""
-        if "host" not in self._made:
-            self._made["host"] = np.asarray(self.engine.to_host(self.Z), dtype=np.float64)
-        rows: FloatMatrix = self._made["host"]
-        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +96,5 @@ def merging(view: View, n_clusters: int, draws: Draws) -> Merging:
 
 def cluster_means(view: View, labels: IntVector, n_labels: int) -> tuple[FloatMatrix, FloatVector]:
     """Mean row and size of each cluster."""
-    sizes = np.bincount(labels, view.weights, minlength=n_labels)
-    members = csr_array((view.weights, (labels, np.arange(view.n_rows))), shape=(n_labels, view.n_rows))
-    return np.asarray(members @ view.host_rows()) / np.maximum(sizes, np.finfo(float).tiny)[:, None], sizes
+    found = view.engine.cluster_sums(view.Z, labels, view.engine.asarray(view.weights), n_labels)
+    return found.sums / np.maximum(found.weights, np.finfo(float).tiny)[:, None], found.weights

@@ -64,17 +64,11 @@ def all_charts(records: Sequence[Record]) -> list[Chart]:
 def iterations_chart(found: Sequence[Summary]) -> Chart:
     """Fig. 1a: accuracy against the number of passes."""
     plain = [each for each in found if each.setting.n_rows is None and each.setting.n_neighbors is None]
-    panels = _panels(
-        plain, lambda each: each.setting.n_iter, lambda each: 100 * each.average, lambda each: 100 * each.spread
+    panels = (
+        Panel(title_of(name), "passes", "accuracy (%)", series, whole_x=True, y_range=_points_around(series))
+        for name, series in _panels(plain, lambda each: each.setting.n_iter)
     )
-    return Chart(
-        "fig1a",
-        "Accuracy against passes of AdaAM",
-        tuple(
-            Panel(title_of(name), "passes", "accuracy (%)", series, whole_x=True, y_range=_points_around(series))
-            for name, series in panels
-        ),
-    )
+    return Chart("fig1a", "Accuracy against passes of AdaAM", tuple(panels))
 
 
 def magnitudes_chart(records: Iterable[Record]) -> Chart:
@@ -104,31 +98,32 @@ def neighbors_chart(found: Sequence[Summary]) -> Chart:
         for each in found
         if each.setting.n_rows is None and each.setting.n_iter == 1 and (each.setting.dataset, *_line(each)) in varied
     ]
-    panels = _panels(plain, lambda each: each.k, lambda each: 100 * each.average, lambda each: 100 * each.spread)
-    return Chart(
-        "fig2",
-        "Accuracy against the size of the neighbourhood",
-        tuple(Panel(title_of(name), "k", "accuracy (%)", series, whole_x=True) for name, series in panels),
+    panels = (
+        Panel(title_of(name), "k", "accuracy (%)", series, whole_x=True)
+        for name, series in _panels(plain, lambda each: each.k)
     )
+    return Chart("fig2", "Accuracy against the size of the neighbourhood", tuple(panels))
 
 
 def times_chart(found: Sequence[Summary], machine: str = "") -> Chart:
     """Fig. 3: time of a fit against the number of rows, semi-logarithmic, of fits that ran alone on one machine."""
     plain = [each for each in found if each.setting.n_rows is not None and each.setting.n_neighbors is None]
-    panels = _panels(plain, lambda each: each.n, lambda each: each.fit_seconds, lambda each: 0.0)
     where = f" ({machine})" if machine else ""
-    return Chart(
-        "fig3",
-        "Time of a fit against the number of rows",
-        tuple(Panel(title_of(name) + where, "rows", "seconds", series, log_y=True) for name, series in panels),
+    panels = (
+        Panel(title_of(name) + where, "rows", "seconds", series, log_y=True)
+        for name, series in _panels(plain, lambda each: each.n, lambda each: (each.fit_seconds, 0.0))
     )
+    return Chart("fig3", "Time of a fit against the number of rows", tuple(panels))
+
+
+def _accuracy(each: Summary) -> tuple[float, float]:
+    return 100 * each.average, 100 * each.spread
 
 
 def _panels(
     found: Sequence[Summary],
     x: Callable[[Summary], float],
-    y: Callable[[Summary], float],
-    spread: Callable[[Summary], float],
+    y_and_spread: Callable[[Summary], tuple[float, float]] = _accuracy,
 ) -> list[tuple[str, tuple[Series, ...]]]:
     """Group by data set and line; lines of a single point are left out, and data sets without a line."""
     groups: dict[str, dict[tuple[str, str], dict[float, Summary]]] = {}
@@ -145,8 +140,8 @@ def _panels(
             Series(
                 method_title(method) + (f" ({preparation})" if method in several else ""),
                 tuple(sorted(points)),
-                tuple(y(points[place]) for place in sorted(points)),
-                tuple(spread(points[place]) for place in sorted(points)),
+                tuple(y_and_spread(points[place])[0] for place in sorted(points)),
+                tuple(y_and_spread(points[place])[1] for place in sorted(points)),
                 dashed=preparation == "literature",
                 group=method_title(method),
             )

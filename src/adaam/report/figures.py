@@ -39,21 +39,7 @@ def draw_clusters(
     image_shape: tuple[int, int] | None,
     target: str,
 ) -> None:
-    """Draw mapped rows by cluster and, for rows that are images, the ones nearest to each centre.
-
-    Parameters
-    ----------
-    X, Z : arrays of shape (n, d) and (n, m)
-        Rows before and after the map.
-    labels : array of shape (n,)
-        Cluster of each row.
-    centers : array of shape (c, m)
-        Centre of each cluster.
-    image_shape : tuple of two ints or None
-        Shape of the image a row draws.
-    target : str
-        File to write: .png, .pdf or .svg.
-    """
+    """Draw mapped rows Z by cluster to a file and, for rows X that are images, some from its centre outwards."""
     figure = new_figure(13 if image_shape else 7, 6.5)
     left, *right = figure.subfigures(1, 2, width_ratios=[1, 1]) if image_shape else [figure]
     _draw_scatter(left.subplots(), Z, labels, centers)
@@ -70,9 +56,8 @@ def _draw_scatter(axes: Any, Z: FloatMatrix, labels: IntVector, centers: FloatMa
     for cluster in range(len(centers)):
         members = points[labels[shown] == cluster]
         if len(members):
-            box = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": cluster_color(cluster), "lw": 1.5}
-            axes.annotate(str(cluster), np.median(members, axis=0), ha="center", va="center", fontsize=9, bbox=box)
-    axes.set(title=f"{len(Z)} rows in the learned metric", xticks=[], yticks=[])
+            _write_number(axes, cluster, np.median(members, axis=0), ha="center")
+    axes.set(title=f"{len(Z)} rows in the chosen metric", xticks=[], yticks=[])
     axes.set_xlabel("the plane in which the cluster centres spread most", fontsize=9)
 
 
@@ -96,13 +81,10 @@ def _draw_images(
             axes.set_axis_off()
             if place < len(chosen):
                 axes.imshow(np.asarray(X[chosen[place]]).reshape(image_shape), cmap="gray_r")
-        row[0].text(
-            -0.35,
-            0.5,
-            str(cluster),
-            transform=row[0].transAxes,
-            ha="right",
-            va="center",
-            fontsize=9,
-            bbox={"boxstyle": "round,pad=0.25", "fc": "white", "ec": cluster_color(cluster), "lw": 1.5},
-        )
+        _write_number(row[0], cluster, (-0.35, 0.5), xycoords="axes fraction", ha="right")
+
+
+def _write_number(axes: Any, cluster: int, place: Any, **style: Any) -> None:
+    """Write a cluster's number in a box of its colour."""
+    box = {"boxstyle": "round,pad=0.25", "fc": "white", "ec": cluster_color(cluster), "lw": 1.5}
+    axes.annotate(str(cluster), place, va="center", fontsize=9, bbox=box, **style)

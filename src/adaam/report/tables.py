@@ -2,8 +2,9 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from adaam.bench.datasets import DATASETS, title_of
 from adaam.bench.skips import skip_notes
@@ -53,6 +54,10 @@ class Table:
         return tuple(any(row[j].paper for row in self.rows) for j in range(len(self.columns)))
 
 
+# Columns of a data set from the case of each line, where it was run.
+Columns: TypeAlias = Callable[[str, list[Summary | None]], Iterator[list[Cell]]]
+
+
 def all_tables(records: Iterable[Record]) -> list[Table]:
     """Return every table that the records fill."""
     records = list(records)
@@ -67,28 +72,21 @@ def all_tables(records: Iterable[Record]) -> list[Table]:
 
 def accuracy_table(found: Sequence[Summary]) -> Table:
     """Table 1: average and maximum accuracy of every method on every set, the paper's beside ours."""
-    datasets = tuple(dict.fromkeys(each.setting.dataset for each in found))
-    values = {(_row_of(each), each.setting.dataset): each for each in found}
     lines = sorted({_row_of(each) for each in found}, key=lambda row: (*_by_accuracy(row, found), *row_order(*row)))
-    columns: list[list[Cell]] = []
-    for dataset in datasets:
+
+    def columns(dataset: str, column: list[Summary | None]) -> Iterator[list[Cell]]:
         for place, quantity in enumerate(("average", "maximum")):
-            column = [values.get((line, dataset)) for line in lines]
             numbers = [None if each is None else 100 * float(getattr(each, quantity)) for each in column]
-            paper = [paper_accuracy(dataset, method)[place] for method, _ in lines]
-            columns.append(_numbers(numbers, 2, paper))
-    headings = [f"{title_of(dataset)} {word}" for dataset in datasets for word in ("avg", "max")]
-    rows = [
-        (Cell(method_title(method)), Cell(preparation), *cells)
-        for (method, preparation), *cells in zip(lines, *columns, strict=True)
-    ]
+            yield _numbers(numbers, [paper_accuracy(dataset, method)[place] for method, _ in lines])
+
+    datasets = dict.fromkeys(each.setting.dataset for each in found)
     rounds = sorted({each.rounds for each in found})
     notes = [
         f"Accuracy (%): average and maximum over rounds ({', '.join(map(str, rounds))} a case), each the best of "
         "several k-means++ runs by inertia. Best of each column in bold (* in plain text).",
         *(f"{DATASETS[name].title}: {DATASETS[name].note}." for name in datasets if _noted(name)),
     ]
-    return Table("table1", "Clustering accuracy", ("method", "preparation", *headings), tuple(rows), 2, tuple(notes))
+    return Table("table1", "Clustering accuracy", *_wide(found, lines, ("avg", "max"), columns), 2, tuple(notes))
 
 
 def scores_table(found: Sequence[Summary]) -> Table:
@@ -96,16 +94,13 @@ def scores_table(found: Sequence[Summary]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for dataset in dict.fromkeys(each.setting.dataset for each in found):
         group = sorted((each for each in found if each.setting.dataset == dataset), key=lambda each: -each.average)
+        averages, maxima = zip(*(paper_accuracy(dataset, each.setting.method) for each in group), strict=True)
         columns = [
-            _numbers(
-                [100 * each.average for each in group], 2, [paper_accuracy(dataset, e.setting.method)[0] for e in group]
-            ),
-            _numbers(
-                [100 * each.maximum for each in group], 2, [paper_accuracy(dataset, e.setting.method)[1] for e in group]
-            ),
+            _numbers([100 * each.average for each in group], averages),
+            _numbers([100 * each.maximum for each in group], maxima),
             [Cell(f"{100 * each.spread:.2f}") for each in group],
-            _numbers([100 * each.nmi for each in group], 2),
-            _numbers([100 * each.ari for each in group], 2),
+            _numbers([100 * each.nmi for each in group]),
+            _numbers([100 * each.ari for each in group]),
             [Cell(str(each.rounds)) for each in group],
         ]
         for each, *cells in zip(group, *columns, strict=True):
@@ -113,7 +108,9 @@ def scores_table(found: Sequence[Summary]) -> Table:
             names = (title_of(dataset), method_title(setting.method), setting.preparation)
             rows.append((*map(Cell, names), *cells))
     columns_names = ("data set", "method", "preparation", "avg", "max", "spread", "NMI", "ARI", "rounds")
-    note = "Per cent. spread: standard deviation of the accuracy over rounds. NMI is normalised by the larger entropy."
+    note = (
+        "In percent. spread: standard deviation of the accuracy over rounds. NMI is normalised by the larger entropy."
+    )
     return Table("scores", "Scores of every case", columns_names, tuple(rows), 3, (note,))
 
 
@@ -132,25 +129,34 @@ def statistics_table(found: Sequence[Summary]) -> Table:
 
 def times_table(found: Sequence[Summary], machine: str = "") -> Table:
     """Seconds of a fit and the memory it took beyond what the process held before, of fits that ran alone."""
-    datasets = tuple(dict.fromkeys(each.setting.dataset for each in found))
-    values = {(_row_of(each), each.setting.dataset): each for each in found}
+
+    def columns(_: str, column: list[Summary | None]) -> Iterator[list[Cell]]:
+        yield [Cell("–" if each is None else f"{each.fit_seconds:.2f}") for each in column]
+        peaks = [None if each is None else each.peak_bytes for each in column]
+        yield [Cell("–" if peak is None else f"{peak / MEBIBYTE:.0f}") for peak in peaks]
+
     lines = sorted({_row_of(each) for each in found}, key=lambda row: row_order(*row))
-    rows = []
-    for method, preparation in lines:
-        cells = []
-        for dataset in datasets:
-            each = values.get(((method, preparation), dataset))
-            cells.append(Cell("–" if each is None else f"{each.fit_seconds:.2f}"))
-            peak = None if each is None else each.peak_bytes
-            cells.append(Cell("–" if peak is None else f"{peak / MEBIBYTE:.0f}"))
-        rows.append((Cell(method_title(method)), Cell(preparation), *cells))
-    headings = [f"{title_of(dataset)} {unit}" for dataset in datasets for unit in ("s", "MiB")]
     where = f" on {machine}" if machine else ""
     notes = (
         f"Seconds of the fit alone, without k-means (median of the fits), and its peak memory beyond the rows{where}. "
         "Cases that ran beside others are left out, since they slow each other down.",
     )
-    return Table("times", "Time and memory of a fit", ("method", "preparation", *headings), tuple(rows), 2, notes)
+    return Table("times", "Time and memory of a fit", *_wide(found, lines, ("s", "MiB"), columns), 2, notes)
+
+
+def _wide(
+    found: Sequence[Summary], lines: Sequence[tuple[str, str]], words: tuple[str, ...], columns: Columns
+) -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...]]:
+    """Headings and rows of a table with a line for each method and preparation, and a few columns for each data set."""
+    datasets = tuple(dict.fromkeys(each.setting.dataset for each in found))
+    values = {(_row_of(each), each.setting.dataset): each for each in found}
+    cells = [column for name in datasets for column in columns(name, [values.get((line, name)) for line in lines])]
+    headings = [f"{title_of(name)} {word}" for name in datasets for word in words]
+    rows = (
+        (Cell(method_title(method)), Cell(preparation), *row)
+        for (method, preparation), *row in zip(lines, *cells, strict=True)
+    )
+    return ("method", "preparation", *headings), tuple(rows)
 
 
 def text(table: Table) -> str:
@@ -181,19 +187,17 @@ def markdown(table: Table) -> str:
 
 def csv_text(table: Table) -> str:
     """Return a table as CSV; the paper's values have columns of their own."""
+
+    def line(pairs: Iterable[tuple[str, str]]) -> list[str]:
+        return [word for pair, both in zip(pairs, table.with_paper, strict=True) for word in pair[: 1 + both]]
+
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    beside = table.with_paper
-    headings: list[str] = []
-    for heading, has_paper in zip(table.columns, beside, strict=True):
-        headings += [heading, f"{heading} (paper)"] if has_paper else [heading]
-    writer.writerow(map(spreadsheet_text, headings))
+    writer.writerow(map(spreadsheet_text, line((heading, f"{heading} (paper)") for heading in table.columns)))
     for row in table.rows:
-        line: list[str] = []
-        for place, (cell, has_paper) in enumerate(zip(row, beside, strict=True)):
-            own = "" if cell.text == "–" else spreadsheet_text(cell.text) if place < table.n_names else cell.text
-            line += [own, cell.paper] if has_paper else [own]
-        writer.writerow(line)
+        own = ["" if cell.text == "–" else cell.text for cell in row]
+        own[: table.n_names] = map(spreadsheet_text, own[: table.n_names])
+        writer.writerow(line(zip(own, (cell.paper for cell in row), strict=True)))
     return stream.getvalue()
 
 
@@ -241,15 +245,15 @@ def escaped(words: str) -> str:
     return "".join(_LATEX.get(sign, sign) for sign in words)
 
 
-def _numbers(values: Sequence[float | None], digits: int, paper: Sequence[float | None] = ()) -> list[Cell]:
+def _numbers(values: Sequence[float | None], paper: Sequence[float | None] = ()) -> list[Cell]:
     """Cells of a column; values that show alike are best alike."""
-    shown = ["–" if value is None else f"{value:.{digits}f}" for value in values]
+    shown = ["–" if value is None else f"{value:.2f}" for value in values]
     known = [float(word) for word in shown if word != "–"]
     top = max(known, default=0.0)
     several = len(known) > 1
     beside = list(paper) or [None] * len(shown)
     return [
-        Cell(word, several and word != "–" and float(word) == top, "" if its is None else f"{its:.{digits}f}")
+        Cell(word, several and word != "–" and float(word) == top, "" if its is None else f"{its:.2f}")
         for word, its in zip(shown, beside, strict=True)
     ]
 

@@ -13,8 +13,7 @@ from numpy.lib import format as npy
 
 from adaam._typing import FloatMatrix
 from adaam.files import atomic_file, spreadsheet_text
-from adaam.rows.opening import as_rows
-from adaam.rows.protocol import RowsError, checked_blocks
+from adaam.rows.sources import RowsError, as_rows, checked_blocks
 
 # Writes blocks to a stream under column names; returns the number of rows.
 Writer: TypeAlias = Callable[[BinaryIO, Iterable[FloatMatrix], list[str]], int]
@@ -116,19 +115,17 @@ def write_parquet(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[s
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ImportError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
-    n_rows, writer = 0, None
-    try:
-        filled = (block for block in blocks if len(block))
-        for block in chain(filled, [np.empty((0, len(names)))]):  # the last one makes a file of no rows
-            if writer is None or len(block):
-                columns = [np.ascontiguousarray(block[:, j]) for j in range(len(names))]
-                table = pa.Table.from_arrays(list(map(pa.array, columns)), names=names)
-                writer = writer or pq.ParquetWriter(stream, table.schema)
-                writer.write_table(table)
-                n_rows += len(block)
-    finally:
-        if writer is not None:
-            writer.close()
+
+    def table(block: FloatMatrix) -> Any:
+        return pa.Table.from_arrays([pa.array(np.ascontiguousarray(column)) for column in block.T], names=names)
+
+    filled = (block for block in blocks if len(block))
+    first = next(filled, np.empty((0, len(names))))
+    n_rows = 0
+    with pq.ParquetWriter(stream, table(first).schema) as writer:
+        for block in chain([first], filled):
+            writer.write_table(table(block))
+            n_rows += len(block)
     return n_rows
 
 

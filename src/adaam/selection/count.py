@@ -6,30 +6,34 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from adaam._typing import FloatVector
-from adaam.partition import View, merging, modularity_gain, partition, row_modularity
+from adaam.partition import View, merging, modularity_gain
 from adaam.partition.separation import Split, splits
 from adaam.partition.view import Merging
-from adaam.selection.family import Prepared, learned_maps
+from adaam.selection.family import Prepared
+from adaam.selection.holdout import partition_modularity, sound_maps
 
 # Two parts of a cluster are separate where fewer links join them than this share of what joins the halves of a
-# homogeneous cloud. The halves of Gaussian, uniform and heavy-tailed clouds of 2 to 100 dimensions have 0.48 and more.
-SEPARATE = 0.4
-# Pieces that a cloud is cut into have fewer links, since each borders on several others: 0.23 and more in those clouds.
-CLEARLY_SEPARATE = SEPARATE / 2
+# homogeneous cloud.
+SEPARATE = 0.45
+# That there are clusters at all needs less: the first split of a homogeneous cloud has 0.64 and more where it has the
+# dimension for it. In a plane, clouds have thin places to be cut at (0.44 and more).
+FIRST_SPLIT = 0.6
+FIRST_SPLIT_DIMENSION = 4.0
+# Pieces that a cloud is cut into have fewer links, since each borders on several others.
+CLEARLY_SEPARATE = 0.15
 # Modularity already keeps parts together below its own resolution; to take them apart needs all the more.
-BEYOND_MODULARITY = SEPARATE / 4
+BEYOND_MODULARITY = 0.1
 # Fewer rows, copies counted, than have ten neighbours of their own are no cluster.
 SMALLEST = 11
 N_STARTS = 4
-# What the range is over: thresholds, in parts of the ones above, and resolutions; those of the estimate first.
-SETTINGS = ((1.0, 1.0), (0.7, 0.5), (1.4, 2.0))
+# What the range is over: thresholds, in parts of the ones above, and resolutions; those of the estimate first. They are
+# so far apart that about three ranges of four hold the number of classes (decision 0022, item 14).
+SETTINGS = ((1.0, 1.0), (0.6, 0.5), (1.6, 4.0))
 # Columns for each cluster of the map that is learned for a number, and how often number and map find each other anew.
 WIDTH = 2
 MAX_ROUNDS = 6
 # Numbers whose logarithms differ by no more are the same.
 SAME_NUMBER = 0.1
-# Standard errors by which a learned metric must be better than the rows as they are.
-N_ERRORS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,14 @@ class ClusterCount:
     steps: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        found = f"{self.n_clusters} clusters found ({self.low} to {self.high} over starts, thresholds and resolutions)."
+        found = (
+            f"{_clusters(self.n_clusters)} found ({self.low} to {self.high} over starts, thresholds and resolutions)."
+        )
         return "\n".join([found, *self.steps])
+
+
+def _clusters(number: int) -> str:
+    return "1 cluster" if number == 1 else f"{number} clusters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +89,17 @@ def count_clusters(prepared: Sequence[Prepared]) -> ClusterCount:
     """Estimate the number of clusters.
 
     Small communities of the neighbour graph are merged into a dendrogram. Going down from its root, a cluster is taken
-    apart as far as modularity takes it apart, and where its two parts are separate: fewer links join them than a third
+    apart as far as modularity takes it apart, and where its two parts are separate: fewer links join them than 0.45
     of what would join the halves of a homogeneous cloud of the same size, extent and intrinsic dimension. Below the
-    resolution of modularity, which misses small clusters among very many, parts must be all the more separate.
+    resolution of modularity, which misses small clusters among very many, parts must be all the more separate; the
+    first split, which tells two clusters from one, may be less so.
 
     The graph of the rows as they are may mislead; but a metric is learned for a number of clusters. So the two are
     found in turn: a metric for the number that modularity makes, that number in the metric, until it repeats, as long
     as the learned metric is clearly better. The number that its own metric finds again most nearly is taken.
     """
     best, names = _pooled([(p.name, p.view()) for p in prepared])
-    steps = [f"Rows as they are ({names}): {best.number} clusters, of which modularity makes {best.n_fine}."]
+    steps = [f"Rows as they are ({names}): {_clusters(best.number)} by separation, {best.n_fine} by modularity."]
     wanted, seen, strays = best.n_fine, {best.n_fine}, [(np.inf, best)]
     for _ in range(MAX_ROUNDS):
         if wanted < 2:
@@ -98,7 +109,9 @@ def count_clusters(prepared: Sequence[Prepared]) -> ClusterCount:
             steps.append(f"A metric learned for {wanted} clusters is not clearly better.")
             break
         name, found = learned
-        steps.append(f"Metric learned for {wanted} clusters ({name}): {found.number}, modularity makes {found.n_fine}.")
+        steps.append(
+            f"Metric learned for {wanted} ({name}): {found.number} by separation, {found.n_fine} by modularity."
+        )
         # A number that the metric learned for it finds again is the best there is.
         strays.append((abs(np.log(found.n_fine / wanted)), found))
         wanted = found.n_fine
@@ -131,18 +144,16 @@ def _pooled(views: Sequence[tuple[str, View]]) -> tuple[_Counted, str]:
     too.
     """
     found = [(name, _counted(view), view) for name, view in views]
-    rows = [_row_modularity(view, max(2, counted.n_fine)) for _, counted, view in found]
+    rows = [partition_modularity(view, max(2, counted.n_fine)) for _, counted, view in found]
     top = max(range(len(found)), key=lambda i: float(rows[i].sum()))
     first = found[top][1].number
-    equal = [
-        i
-        for i, (_, counted, _) in enumerate(found)
-        if i == top
-        or (
-            (counted.number != first and min(counted.numbers) <= first <= max(counted.numbers))
-            and not modularity_gain(rows[top], rows[i]).exceeds(N_ERRORS)
-        )
-    ]
+
+    def counts_too(i: int) -> bool:
+        counted = found[i][1]
+        in_range = min(counted.numbers) <= first <= max(counted.numbers)
+        return counted.number != first and in_range and not modularity_gain(rows[top], rows[i]).is_clear
+
+    equal = [i for i in range(len(found)) if i == top or counts_too(i)]
     numbers = np.concatenate([found[i][1].numbers for i in equal])
     estimates = numbers[:: len(SETTINGS)]
     best = replace(found[top][1], number=int(np.median(estimates)), numbers=tuple(numbers.tolist()))
@@ -151,21 +162,18 @@ def _pooled(views: Sequence[tuple[str, View]]) -> tuple[_Counted, str]:
 
 def _learned_count(prepared: Sequence[Prepared], n_clusters: int) -> tuple[str, _Counted] | None:
     """Number of clusters in the metric learned for a number; None where the metric is no better than the rows."""
-    plain = max((_row_modularity(p.view(), n_clusters) for p in prepared), key=np.sum)
+    plain = max((partition_modularity(p.view(), n_clusters) for p in prepared), key=np.sum)
     candidates = []
     for source in prepared:
-        for candidate, components in learned_maps(source, n_clusters, (WIDTH,)):
-            view = source.view(components)
-            candidates.append((f"{candidate.name}, {source.name}", view, _row_modularity(view, n_clusters)))
+        for candidate, components in sound_maps(source, n_clusters, (WIDTH,))[0]:
+            view = source.view(components())
+            candidates.append((f"{candidate.name}, {source.name}", view, partition_modularity(view, n_clusters)))
+    if not candidates:
+        return None
     name, view, rows = max(candidates, key=lambda found: float(np.sum(found[2])))
-    if not modularity_gain(rows, plain).exceeds(N_ERRORS):
+    if not modularity_gain(rows, plain).is_clear:
         return None
     return name, _counted(view)
-
-
-def _row_modularity(view: View, n_clusters: int) -> FloatVector:
-    found = partition(view, n_clusters, 0)
-    return row_modularity(view.links, found.labels)
 
 
 def _counted(view: View) -> _Counted:
@@ -222,7 +230,15 @@ def _number(merged: Merging, looked_at: Sequence[Split], n_fine: int, threshold:
         numbers[i] = _apart(split, counts) if apart else 1
         below[a] = i
         owner = np.where(owner == b, a, owner)
-    return int(numbers[-1]) if n_splits else 1
+    if not n_splits:
+        return 1
+    first_split = looked_at[0]
+    two = (
+        min(first_split.n_rows) >= SMALLEST
+        and first_split.dimension >= FIRST_SPLIT_DIMENSION
+        and first_split.ratio < FIRST_SPLIT * threshold
+    )
+    return max(int(numbers[-1]), 2 if two else 1)
 
 
 def _apart(split: Split, counts: Sequence[int]) -> int:

@@ -6,7 +6,7 @@ import numpy as np
 
 from adaam._typing import Column, FloatVector, IntVector, Tall
 from adaam.engines import Engine
-from adaam.engines.columns import at, spread
+from adaam.engines.blocks import at, spread
 from adaam.partition import View
 from adaam.prepare import LinearMap
 from adaam.selection.count import ClusterCount, count_clusters

@@ -1,29 +1,29 @@
 """The family of candidates: a few preparations, each as it is and through AdaAM maps of several widths."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, IntVector, Tall
 from adaam.affinity import AdaptiveAffinity
-from adaam.affinity.adaptive import AllRows
+from adaam.affinity.adaptive import AllRows, MethodSettings, learn
 from adaam.engines import Engine
-from adaam.engines.columns import at
+from adaam.engines.blocks import at
 from adaam.graph import neighbor_graph, paper_neighbors
-from adaam.learning import MethodSettings, learn
 from adaam.partition import View
 from adaam.prepare import (
     PREPARATIONS,
     LinearMap,
+    Sample,
     TruncatedSpectrumWarning,
     ZeroRowWarning,
     column_variances,
     fit_preparation,
 )
 from adaam.projection import discriminant
-from adaam.sample import Sample
 
 # Columns of the AdaAM map as multiples of the number of clusters: narrow maps suit embeddings, wide ones images.
 WIDTHS = (1, 2, 4, 8)
@@ -78,6 +78,14 @@ class Prepared:
             Z = sample.engine.project(Z, 1.0, np.zeros(Z.shape[1]), components)
         return View(Z, np.array(sample.weights), sample.engine, self.ranks)
 
+    def some(self, rows: IntVector) -> "Prepared":
+        """Return some of the rows, in ascending order, under the same preparation."""
+        sample = self.sample
+        ranks = np.argsort(np.argsort(self.ranks[rows]))
+        return Prepared(
+            self.name, self.map, Sample(sample.X[rows], at(sample.engine_weights, rows), sample.engine), ranks
+        )
+
     def discriminant_view(self, labels: IntVector, n_clusters: int) -> View:
         """Rows in the discriminant metric of a partition."""
         return self.view(discriminant(self.sample, labels, n_clusters).components)
@@ -124,11 +132,16 @@ def prepared_rows(
 
 def learned_maps(
     prepared: Prepared, n_clusters: int, widths: Sequence[int] = WIDTHS, *, every_row: bool = False
-) -> Iterator[tuple[Candidate, FloatMatrix]]:
-    """Components of the AdaAM map of every width, learned from some of the rows or from all."""
+) -> list[tuple[Candidate, Callable[[], FloatMatrix]]]:
+    """Return, for every width, what learns the components of its AdaAM map from some of the rows or from all."""
     sample = prepared.sample if every_row else learning_sample(prepared, n_clusters)
     graph = neighbor_graph(sample, paper_neighbors(sample.size, n_clusters))
+
+    def components(settings: MethodSettings) -> FloatMatrix:
+        return learn(AllRows(sample), settings, lambda _: graph).projection.components
+
     seen: set[int] = set()
+    maps: list[tuple[Candidate, Callable[[], FloatMatrix]]] = []
     for width in widths:
         candidate = Candidate(prepared.name, width)
         n_components = min(candidate.n_columns(n_clusters), sample.X.shape[1])
@@ -136,7 +149,8 @@ def learned_maps(
             continue  # the rank of the rows leaves no room for a wider map
         seen.add(n_components)
         settings = MethodSettings(n_clusters, n_components, affinity=candidate.affinity(n_clusters))
-        yield candidate, learn(AllRows(sample), settings, lambda _: graph).projection.components
+        maps.append((candidate, partial(components, settings)))
+    return maps
 
 
 def learning_rows(n_clusters: int) -> int:
@@ -146,11 +160,9 @@ def learning_rows(n_clusters: int) -> int:
 
 def learning_sample(prepared: Prepared, n_clusters: int) -> Sample:
     """Return the rows that maps are learned from: all, or enough of them for so many clusters."""
-    sample = prepared.sample
-    if learning_rows(n_clusters) >= sample.n_rows:
-        return sample
-    chosen = random_rows(prepared.ranks, learning_rows(n_clusters), seed=0)
-    return Sample(sample.X[chosen], at(sample.engine_weights, chosen), sample.engine)
+    if learning_rows(n_clusters) >= prepared.sample.n_rows:
+        return prepared.sample
+    return prepared.some(random_rows(prepared.ranks, learning_rows(n_clusters), seed=0)).sample
 
 
 def row_ranks(X: Tall, engine: Engine) -> IntVector:

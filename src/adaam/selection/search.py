@@ -2,22 +2,21 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from adaam._typing import FloatVector, IntVector
+from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines import Engine
-from adaam.engines.blocks import ordered_map
-from adaam.engines.columns import at
-from adaam.partition import View, modularity_gain, partition, row_modularity
-from adaam.selection.family import FEWEST_COLUMNS, Candidate, Prepared, learned_maps, learning_rows, random_rows
+from adaam.engines.blocks import at, ordered_map
+from adaam.partition import N_ERRORS, View, best_partition, modularity_gain, row_modularity
+from adaam.selection.family import FEWEST_COLUMNS, Candidate, Prepared, learning_rows, random_rows
+from adaam.selection.holdout import sound_maps
 from adaam.selection.report import Selection, Trial
 
 HEADS = ("k-means", "graph")
-# A more elaborate partition must gain more than so many standard errors over a simpler one.
-N_ERRORS = 2.0
 # k-means on rows as they are is where the climb begins and seldom where it ends, so it is sketched: on some of the rows
 # and their leading columns, as many as there are clusters and never fewer than these. (What k-means relaxes to lies in
 # one less than there are clusters: Ding, He 2004.) Of many clusters one start is as good as another. Where k-means is
@@ -26,6 +25,8 @@ SKETCH_STARTS = 3
 SKETCH_COLUMNS = 32
 # The choice is made from the rows alone: it does not depend on the caller's seed.
 SEARCH_SEED = 0
+# Preparations that are about equally good are compared by the best of so many starts, or a lucky one would decide.
+CLOSE_STARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,55 +99,75 @@ def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]
     k-means on the rows as they are, partitions of their graph, partitions in a learned metric. Within the first two
     levels the highest wins; the next level takes over only if its gain exceeds two standard errors over the rows.
 
+    Maps that fail on rows they were not learned from are left out (`sound_maps`).
+
     Learned maps are narrow or wide, and a graph in few dimensions has a high modularity by itself. So they are
     compared in one dimension: each partition is judged on the graph in its own discriminant map, which has one column
     less than there are clusters, whatever the width of the map that the partition was found in. Of eight clusters or
     fewer that would be too few columns, and modularity on the own graph decides.
     """
-    plain = [Contender(p.name, Candidate(p.name, 0).name, p.view(), p) for p in prepared]
-    outcomes = _outcomes(plain, task, tell)
+    plain = [partial(Contender, p.name, Candidate(p.name, 0).name, p.view(), p) for p in prepared]
+    outcomes = _compared_closely(_outcomes(plain, task, tell), task)
     kept = [outcome.contender.preparation for outcome in _worth_learning(outcomes)]
-    learned: list[Contender] = []
-    for source in (p for p in prepared if p.name in kept):
-        for candidate, components in learned_maps(source, task.n_clusters):
-            learned.append(Contender(source.name, candidate.name, source.view(components), source, candidate.width))
-    outcomes += _outcomes(learned, task, tell)
+
+    def learned(source: Prepared, candidate: Candidate, components: Callable[[], FloatMatrix]) -> Contender:
+        return Contender(source.name, candidate.name, source.view(components()), source, candidate.width)
+
+    contenders, failed = [], []
+    for source in prepared:
+        if source.name in kept:
+            maps, without = sound_maps(source, task.n_clusters)
+            contenders += [partial(learned, source, *each) for each in maps]
+            failed += [f"{candidate.name} ({candidate.preparation})" for candidate in without]
+    outcomes += _outcomes(contenders, task, tell)
     outcomes = _with_all_clusters(outcomes, task.n_clusters)
     chosen, steps, outcomes = _climb(outcomes, task.n_clusters)
+    if failed:
+        steps.append(f"Left out, since they fail on rows they were not learned from: {'; '.join(failed)}.")
     trials = tuple(_trial(outcome, chosen) for outcome in outcomes)
     return Choice(chosen, Selection(trials, tuple(steps), len(chosen.labels)))
 
 
 def given_metric(contender: Contender, task: Task) -> Choice:
     """Partition the rows in one metric, by the head that modularity prefers."""
-    outcomes = _with_all_clusters(_outcomes([contender], task, lambda text: None), task.n_clusters)
+    outcomes = _with_all_clusters(_outcomes([lambda: contender], task, lambda text: None), task.n_clusters)
     chosen, steps, outcomes = _climb(outcomes, task.n_clusters)
     return Choice(chosen, Selection(tuple(_trial(o, chosen) for o in outcomes), tuple(steps), len(chosen.labels)))
 
 
-def _outcomes(contenders: Sequence[Contender], task: Task, tell: Callable[[str], None]) -> list[Outcome]:
+def _outcomes(contenders: Sequence[Callable[[], Contender]], task: Task, tell: Callable[[str], None]) -> list[Outcome]:
     """Partition every metric with every head that is asked for and fits it."""
-    for contender in contenders:
-        _ = contender.view.links  # made once, with all threads of the engine
 
     def found(contender: Contender) -> list[Outcome]:
         # k-means in a learned metric would be a fourth level; the graph the metric was made for takes its place.
         heads = [h for h in task.heads if h != "k-means" or not contender.learned or "graph" not in task.heads]
         return [_partitioned(contender, head, task) for head in heads]
 
-    outcomes = []
-    # Partitions of the CPU engine run on one thread each, so metrics side by side.
-    on_host = task.engine.name == "cpu"
-    for contender, some in zip(contenders, (ordered_map if on_host else map)(found, contenders), strict=True):
+    outcomes: list[Outcome] = []
+    # A partition runs on one thread, so metrics are made and looked at side by side.
+    for some in ordered_map(lambda contender: found(contender()), contenders):
+        contender = some[0].contender
         tell(f"candidate {contender.preparation}: {contender.name}")
         outcomes += some
     return outcomes
 
 
-def _partitioned(contender: Contender, head: str, task: Task) -> Outcome:
+def _compared_closely(outcomes: list[Outcome], task: Task) -> list[Outcome]:
+    """Give further starts to graph partitions of which none is clearly better."""
+    graphs = [outcome for outcome in outcomes if outcome.head == "graph"]
+    top = max(graphs, key=_modularity, default=None)
+    close = [o for o in graphs if top is not None and not modularity_gain(top.rows, o.rows).is_clear]
+    if len(close) < 2:
+        return outcomes
+    return [
+        _partitioned(o.contender, o.head, task, CLOSE_STARTS) if any(o is c for c in close) else o for o in outcomes
+    ]
+
+
+def _partitioned(contender: Contender, head: str, task: Task, n_starts: int = 1) -> Outcome:
     view = contender.view
     if head == "graph":
-        labels = partition(view, task.n_clusters, SEARCH_SEED).labels
+        labels = best_partition(view, task.n_clusters, SEARCH_SEED, n_starts).labels
     else:
         labels = view.links.asarray(_sketched_kmeans(view, task))
     return Outcome(contender, head, np.asarray(view.links.to_host(labels)), row_modularity(view.links, labels))
@@ -162,7 +183,7 @@ def _sketched_kmeans(view: View, task: Task) -> IntVector:
         some = random_rows(view.ranks, n_some, seed=SEARCH_SEED)
     n_init = max(1, min(task.n_init, SKETCH_STARTS, SKETCH_COLUMNS // task.n_clusters))
     found = engine.kmeans(Z[some], task.n_clusters, n_init, SEARCH_SEED, at(weights, some))
-    return engine.nearest(Z, found.centers)
+    return engine.nearest_known(Z, found.centers, 1)[0][:, 0]
 
 
 def _worth_learning(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -170,7 +191,7 @@ def _worth_learning(outcomes: Sequence[Outcome]) -> list[Outcome]:
     names = dict.fromkeys(outcome.contender.preparation for outcome in outcomes)
     best = [max((o for o in outcomes if o.contender.preparation == name), key=_modularity) for name in names]
     top = max(best, key=_modularity)
-    return [o for o in best if not modularity_gain(top.rows, o.rows).exceeds(N_ERRORS)]
+    return [o for o in best if not modularity_gain(top.rows, o.rows).is_clear]
 
 
 def _with_all_clusters(outcomes: list[Outcome], n_clusters: int) -> list[Outcome]:
@@ -191,7 +212,7 @@ def _climb(outcomes: list[Outcome], n_clusters: int) -> tuple[Outcome, list[str]
             steps.append(f"Start: {best.title}, modularity {best.modularity:.3f}.")
             continue
         gain = modularity_gain(best.rows, current.rows)
-        taken = gain.exceeds(N_ERRORS)
+        taken = gain.is_clear
         verdict = "taken" if taken else f"not taken: a gain must exceed {N_ERRORS:g} standard errors"
         steps.append(f"{best.title}: {gain.value:+.3f} ± {gain.standard_error:.3f}, {verdict}.")
         current = best if taken else current

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -108,6 +108,7 @@ class Content:
     bad: tuple[int, ...] = ()  # places of the cells that are no numbers in a column of numbers
     form: str = ""
     n_distinct: int = 0  # values of text
+    note: str = ""  # what else a user should know of it
 
 
 def content_of(name: str, cells: Cells, signs: NumberSigns, na_values: tuple[str, ...], most: int) -> Content:
@@ -123,8 +124,14 @@ def content_of(name: str, cells: Cells, signs: NumberSigns, na_values: tuple[str
     numbers, bad = parsed_numbers(cells, signs, absent)
     if not bad and cells.dtype.kind == "O" and (code := _why_code(present)):
         return Content("id", code, absent, numbers)
+    limits = _limited_cells(cells, absent)
+    if 2 * len(limits) > len(present):
+        bad = sorted({*bad, *limits})  # words such as <18 and >65 rather than measurements
     if not bad:
-        return _number_content(name, numbers, absent, most)
+        found = _number_content(name, numbers, absent, most)
+        return (
+            replace(found, note=_limits_told([str(cells[i]).strip() for i in limits], len(cells))) if limits else found
+        )
     told = None if cells.dtype.kind != "O" else _text_content(name, cells, absent, bad, most)
     return told or Content("mixed", "numbers and other things", absent, numbers, tuple(bad))
 
@@ -139,7 +146,7 @@ def _why_code(texts: Cells) -> str:
 def _number_content(name: str, numbers: FloatVector, absent: npt.NDArray[np.bool_], most: int) -> Content:
     present = numbers[~absent]
     distinct = np.unique(present)
-    kind, detail = "number", "number"
+    kind, detail, note = "number", "number", ""
     if len(distinct) == 1 and len(numbers) > 1:
         kind, detail = "constant", f"always {distinct[0]:g}"
     elif CLASS_NAME.fullmatch(name) and len(distinct) <= most and _are_whole(present):
@@ -149,10 +156,27 @@ def _number_content(name: str, numbers: FloatVector, absent: npt.NDArray[np.bool
         if why:
             kind, detail = ("date" if why == "moments" else "id"), why
     elif len(distinct) > 10 and (mark := _missing_mark(present, distinct)) is not None:
-        detail += (
-            f"; {mark:g} occurs {int((present == mark).sum())} times: if it marks missing values, add --na {mark:g}"
-        )
-    return Content(kind, detail, absent, numbers)
+        note = f"{mark:g} occurs {int((present == mark).sum())} times: if it marks missing values, add --na {mark:g}"
+    return Content(kind, detail, absent, numbers, note=note)
+
+
+def _limited_cells(cells: Cells, absent: npt.NDArray[np.bool_]) -> list[int]:
+    """Return the places of cells that give a limit, such as <0.5, in place of a value."""
+    signs = tuple("<≤>≥")
+    text = "" if cells.dtype.kind != "O" else "".join(map(str, cells[~absent]))
+    if not any(sign in text for sign in signs):
+        return []
+    return [i for i in np.flatnonzero(~absent).tolist() if str(cells[i]).lstrip().startswith(signs)]
+
+
+def _limits_told(limits: list[str], n_rows: int) -> str:
+    """Say what is done with values of which a limit is known."""
+    told = []
+    for signs, where, worth in (("<≤", "below", "half of it"), (">≥", "above", "the limit")):
+        cells = [cell for cell in limits if cell[0] in signs]
+        if cells:
+            told.append(f"{len(cells)} of {n_rows} values {where} a limit, such as {cells[0]}, are taken as {worth}")
+    return f"{'; '.join(told)}; --na '{limits[0]}' treats those as missing"
 
 
 def _missing_mark(values: FloatVector, distinct: FloatVector) -> float | None:
@@ -225,8 +249,8 @@ def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: l
 
 
 def _is_near_number(text: str) -> bool:
-    """Whether a text is a number with one sign too many, such as <0.5 or 12*."""
-    return bool(re.fullmatch(r"[<>≤≥~±*†#]\s*[\d.,]+|[\d.,]+\s*[*†#+]", text))
+    """Whether a text is a number with one sign too many, such as ~0.5 or 12*."""
+    return bool(re.fullmatch(r"[~±*†#]\s*[\d.,]+|[\d.,]+\s*[*†#+]", text))
 
 
 def _are_whole(values: FloatVector) -> bool:

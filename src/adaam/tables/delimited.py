@@ -10,14 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from adaam.tables.frame import Cells, Frame, TableError, arranged, counted, missing_cells
-from adaam.tables.number_text import LONGEST_NUMBER
+from adaam.tables.frame import Cells, Frame, TableError, arranged, counted
+from adaam.tables.headers import (
+    SAMPLED_ROWS,
+    has_header,
+    is_number,
+    joined_told,
+    left_out_told,
+    lines_above,
+    lines_below,
+    two_row_names,
+)
 from adaam.tables.summary_rows import repeated_headers
 
 SEPARATORS = ("\t", ";", "|", ",")
-SAMPLED_ROWS = 100
-
-NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,' ]\d{3})*(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?\s*[%€$£]?")
 SIGN_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "blanks", "": "nothing"}
 
 
@@ -95,10 +101,22 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
     if n_empty:
         rows, lines = rows[:-n_empty], lines[:-n_empty]
         notes.append(f"empty rows at the end are left out: {n_empty}")
-    header = has_header(rows, expected) if form.header is None else form.header
+    n_above = lines_above(rows) if sep else 0
+    if n_above:
+        notes.append(left_out_told(rows[:n_above], "above", sep))
+        rows, lines = rows[n_above:], lines[n_above:]
+    n_below = lines_below(rows) if sep else 0
+    if n_below:
+        notes.append(left_out_told(rows[-n_below:], "below", sep))
+        rows, lines = rows[:-n_below], lines[:-n_below]
+    joined = two_row_names(rows, expected) if form.header is None else None
+    if joined is not None:
+        notes.append(joined_told(joined, rows[0]))
+        rows, lines = [joined, *rows[2:]], [lines[0], *lines[2:]]
+    header = form.header if form.header is not None else joined is not None or has_header(rows, expected)
     names, rows, lines, more = _named(rows, lines, header, label, sep)
     notes += more
-    if header and form.header is None and sum(map(_is_number, names)) > 1:
+    if header and form.header is None and joined is None and sum(map(is_number, names)) > 1:
         notes.append("the first row is taken as column names; if it is data, add --header no")
     if not rows:
         raise TableError(f"{label}: holds column names, but no rows below them.")
@@ -128,7 +146,7 @@ def _plain_numbers(text: str, sep: str, label: str, form: TextForm) -> Frame | N
     whole = bool(below) and all(
         row and all(re.fullmatch(r"-?[\d.]+(?:[eE][+-]?\d+)?", cell) for cell in row) for row in below
     )
-    if not whole or len(names) < 2 or any(_is_number(name) or not name.strip() or "\n" in name for name in names):
+    if not whole or len(names) < 2 or any(is_number(name) or not name.strip() or "\n" in name for name in names):
         return None
     try:
         values = np.loadtxt(io.StringIO(text), delimiter=sep, skiprows=1, ndmin=2, comments=None)
@@ -176,6 +194,7 @@ def found_separator(text: str) -> str:
     for sep in SEPARATORS:
         counts = [len(row) for row in islice(_parsed(text, sep), SAMPLED_ROWS) if row]
         usual = max(set(counts), key=counts.count) if counts else 0
+        counts = counts[next((i for i, n in enumerate(counts) if n >= usual), 0) :]  # below titles
         agree = counts.count(usual) / max(1, len(counts))
         if usual > most and agree >= 0.8:
             best, most = sep, usual
@@ -186,7 +205,7 @@ def found_separator(text: str) -> str:
     counts = [len(line.split()) for line in text.splitlines()[:SAMPLED_ROWS] if line.strip()]
     numbers = [cell for line in text.splitlines()[1:SAMPLED_ROWS] for cell in line.split()]
     blanks = len(set(counts)) == 1 and counts[0] > 1 and numbers
-    return " " if blanks and sum(map(_is_number, numbers)) >= 0.5 * len(numbers) else ""
+    return " " if blanks and sum(map(is_number, numbers)) >= 0.5 * len(numbers) else ""
 
 
 def _body(text: str, form: TextForm) -> tuple[str, int]:
@@ -269,89 +288,17 @@ def _named(
 def _are_row_names(cells: list[str]) -> bool:
     """Whether a first column without a name holds names, as R writes them: all distinct, words or 1, 2, 3, ..."""
     counted = cells == [str(i) for i in range(1, len(cells) + 1)]
-    return counted or (len(set(cells)) == len(cells) and not any(map(_is_number, cells)))
+    return counted or (len(set(cells)) == len(cells) and not any(map(is_number, cells)))
 
 
 def _sep_hint(sep: str) -> str:
     return f", or set the separator with --sep (found: {SIGN_NAMES.get(sep, sep)})"
 
 
-def has_header(rows: list[list[str]], expected: tuple[str, ...]) -> bool:
-    """Whether the first row names the columns.
-
-    Parameters
-    ----------
-    rows : list of list of str
-        The rows, of which some hundred are looked at.
-    expected : tuple of str
-        Names that a header is known to hold, if it is one.
-
-    Returns
-    -------
-    bool
-        True where words stand over numbers, years or positions over other numbers, or distinct words over words.
-    """
-    first, rest = rows[0], rows[1 : SAMPLED_ROWS + 1]
-    if not rest:
-        return not all(_is_number(cell) or not cell.strip() for cell in first)
-    if {name.lower() for name in expected} & {cell.strip().lower() for cell in first}:
-        return True
-    for_names = for_data = 0
-    years: list[int] = []  # columns of numbers under a number
-    for j, cell in enumerate(first):
-        below = [row[j] for row in rest if j < len(row) and not _is_missing(row[j])]
-        numbers = sum(map(_is_number, below)) > 0.5 * len(below) if below else False
-        if _is_missing(cell):
-            continue
-        if numbers and not _is_number(cell):
-            for_names += 1
-        elif numbers:
-            for_data += 1
-            years.append(j)
-        elif cell in below:
-            for_data += 1
-    if for_names and for_names >= for_data:
-        return True
-    if for_data:
-        return len(years) == for_data and _are_names(
-            [first[j] for j in years], [[row[j] for j in years if j < len(row)] for row in rest]
-        )
-    filled = [cell.strip() for cell in first if cell.strip()]
-    return len(set(filled)) == len(filled) and not any(_is_number(cell) for cell in filled)
-
-
-def _are_names(first: list[str], rest: list[list[str]]) -> bool:
-    """Whether numbers in the first row are names: years in a row, or 0, 1, 2, ... over other things."""
-    cells = [cell.strip() for cell in first]
-    if len(cells) < 2 or not all(cell.isdigit() for cell in cells):
-        return False
-    counted = len(cells) >= 3 and [int(cell) - int(cells[0]) for cell in cells] == list(range(len(cells)))
-    below = [cell.strip() for row in rest for cell in row if cell.strip()]
-    alike = sum(cell.isdigit() and 1800 <= int(cell) <= 2200 for cell in below) > 0.5 * len(below)
-    whole = all(cell.isdigit() for cell in below)
-    return (_are_years(cells) and not alike) or (counted and int(cells[0]) <= 1 and not whole)
-
-
-def _are_years(cells: list[str]) -> bool:
-    years = [int(cell) for cell in cells if cell.strip().isdigit()]
-    if len(years) != len(cells) or len(years) < 2 or not all(1800 <= year <= 2200 for year in years):
-        return False
-    steps = set(np.diff(years).tolist())
-    return len(steps) == 1 and steps != {0}
-
-
 def _column(rows: list[list[str]], j: int) -> Cells:
     cells = np.empty(len(rows), dtype=object)
     cells[:] = [row[j] for row in rows]
     return cells
-
-
-def _is_number(cell: str) -> bool:
-    return len(cell) <= LONGEST_NUMBER and bool(NUMBER.fullmatch(cell.strip()))
-
-
-def _is_missing(cell: str) -> bool:
-    return bool(missing_cells(np.array([cell], dtype=object))[0])
 
 
 def _form_told(n_rows: int, n_columns: int, sep: str, header: bool) -> str:

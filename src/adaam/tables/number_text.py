@@ -20,6 +20,7 @@ MEASURES = re.compile(
     r"(?<=\d)\s*(?P<unit>°[CFNESW]?|[kmµ]?g|[kMG]?t|lbs?|oz|[kcmµ]?m|mi|ft|[mµ]?s|secs?|min|hrs?|h|days?|yrs?|years?|"
     r"[mcd]?l|[mk]?V|mA|A|[kM]?W|[kM]?Wh|[kMG]?Hz|[kKMGT]i?B|m?bar|[hk]?Pa|ppm|rpm|km/h|mph|m/s|px|bpm|mmHg)$"
 )  # units that may stand behind the numbers of a column, the same in all of them
+LIMIT = re.compile(r"^([<≤>≥])=?\s*(?=[\d.,])")  # before the limit that a value lies below or above
 SPACES = "\u00a0\u202f\u2009 "
 GROUPED = re.compile(r"[+-]?\d{1,3}(?:([.,' ])\d{2,3}(?:\1\d{2,3})*(?<=\d{3}))(?:([.,])\d+)?")
 
@@ -59,7 +60,7 @@ def evidence_of(cells: Iterable[str]) -> Evidence:
     """Count what the cells of a column say about its signs."""
     counts = dict.fromkeys(Evidence.__slots__, 0)
     for cell in cells:
-        text = stripped(cell) if len(cell) <= LONGEST_NUMBER else ""
+        text = LIMIT.sub("", stripped(cell)) if len(cell) <= LONGEST_NUMBER else ""
         if not re.fullmatch(r"[+-]?[\d.,' ]*\d[\d.,' ]*(?:[eE][+-]?\d+)?", text):
             continue
         for sign, name in ((" ", "space"), ("'", "apostrophe")):
@@ -204,19 +205,25 @@ def parsed_numbers(cells: Cells, signs: NumberSigns, absent: Any) -> tuple[Float
 def number(cell: str, signs: NumberSigns) -> float | None:
     """Return what a cell is worth under the signs, or None where it is no finite number.
 
+    A value below a detection limit is taken as half the limit, one above a limit as the limit.
+
     Examples
     --------
     >>> number("1.234,5", NumberSigns(",", "."))
     1234.5
     >>> number("1.23", NumberSigns(",", ".")) is None
     True
+    >>> number("<0.5", NumberSigns())
+    0.25
     """
     text = stripped(cell.strip().removesuffix(signs.unit)) if len(cell) <= LONGEST_NUMBER else ""
+    limit = LIMIT.match(text)
+    text = text if limit is None else text[limit.end() :]
     if not _pattern(signs).fullmatch(text):
         return None
     if signs.thousands:
         text = text.replace(signs.thousands, "")
-    worth = float(text.replace(signs.decimal, "."))
+    worth = float(text.replace(signs.decimal, ".")) * (0.5 if limit is not None and limit[1] in "<≤" else 1.0)
     return worth if np.isfinite(worth) else None
 
 

@@ -9,8 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from adaam.tables.delimited import SAMPLED_ROWS, TextForm, has_header, read_delimited, size_told
-from adaam.tables.frame import Frame, TableError, arranged, cells_of, counted, frame_of, listed_cells
+from adaam.tables.delimited import TextForm, read_delimited, size_told
+from adaam.tables.frame import Frame, TableError, arranged, cells_of, frame_of, listed_cells
+from adaam.tables.headers import (
+    SAMPLED_ROWS,
+    has_header,
+    joined_told,
+    left_out_told,
+    lines_above,
+    lines_below,
+    two_row_names,
+)
 from adaam.tables.nested import record_columns
 from adaam.tables.summary_rows import repeated_headers, without_totals
 from adaam.untrusted import open_archive, reading
@@ -165,15 +174,23 @@ def _read_excel(path: Path, form: TextForm, sheet: str | None, expected: tuple[s
     hint = f" Choose another sheet with --sheet NAME: {', '.join(others)}." if others else ""
     if not kept:
         raise TableError(f"{path}: sheet {name!r} is empty.{hint}")
-    # Titles above a table fill one cell; a table of one column has no such lines.
-    width = max(sum(map(_is_filled, row)) for _, row in kept)
-    start = next(i for i, (_, row) in enumerate(kept) if sum(map(_is_filled, row)) > min(1, width - 1))
-    if start:
-        notes.append(f"{counted(start, 'line')} above the table left out")
-    kept = kept[start:]
+    sampled = [_texts(row) for _, row in kept[: 2 * SAMPLED_ROWS]]
+    n_above = lines_above(sampled)
+    if n_above:
+        notes.append(left_out_told(sampled[:n_above], "above", ","))
+        kept, sampled = kept[n_above:], sampled[n_above:]
+    last = [_texts(row) for _, row in kept[-SAMPLED_ROWS:]]
+    n_below = lines_below(last)
+    if n_below:
+        notes.append(left_out_told(last[-n_below:], "below", ","))
+        kept = kept[:-n_below]
+        sampled = sampled[: len(kept)]
+    joined = two_row_names(sampled, expected) if form.header is None else None
+    if joined is not None:
+        notes.append(joined_told(joined, sampled[0]))
+        kept = [(kept[0][0], joined), *kept[2:]]
+    header = form.header if form.header is not None else joined is not None or has_header(sampled, expected)
     first = kept[0][1]
-    sampled = [["" if cell is None else str(cell) for cell in row] for _, row in kept[:SAMPLED_ROWS]]
-    header = has_header(sampled, expected) if form.header is None else form.header
     body = kept[1:] if header else kept
     if not body:
         raise TableError(f"{path}: sheet {name!r} holds column names, but no rows below them.{hint}")
@@ -208,6 +225,14 @@ def _formula_columns(path: Path, sheet: str, empty: dict[str, int], line: int) -
     (row,) = book[sheet].iter_rows(line, line, values_only=True)
     book.close()
     return [name for name, j in empty.items() if j < len(row) and str(row[j]).startswith("=")]
+
+
+def _texts(row: list[Any]) -> list[str]:
+    """Return the cells of a row up to the last that holds something."""
+    texts = ["" if cell is None else str(cell) for cell in row]
+    while texts and not texts[-1].strip():
+        texts.pop()
+    return texts
 
 
 def _is_filled(cell: Any) -> bool:

@@ -150,6 +150,8 @@ def _filled(column: Column, values: Any, found: Content, told: str) -> Column:
     fill = float(SimpleImputer(strategy="median").fit(values[:, None]).statistics_[0])
     if str(column.signs):
         told += f", {column.signs}"
+    if found.note:
+        told += f"; {found.note}"
     if column.n_missing:
         told += f"; {_missing(column, found)}, filled with the median {fill:g}"
     return replace(column, treatment="used", reason=told, fill=fill)

@@ -36,34 +36,13 @@ class PageKind:
 def html_document(
     kind: PageKind,
     *,
-    title: str,
-    links: Sequence[tuple[str, str]],
-    parts: Mapping[str, str],
-    data: Any,
-    charting: str | None = None,
+    title: str,  # as plain text
+    links: Sequence[tuple[str, str]],  # ids of the sections and their names in the bar at the top
+    parts: Mapping[str, str],  # HTML for the placeholders of the body
+    data: Any,  # what the scripts draw, JSON-like
+    charting: str | None = None,  # the charting library; None means plotly.js, as the package `plotly` carries it
 ) -> str:
-    """Put a page together.
-
-    Parameters
-    ----------
-    kind : PageKind
-        What it is.
-    title : str
-        Its title, as plain text.
-    links : sequence of pairs of str
-        Ids of its sections and their names in the bar at the top.
-    parts : mapping of str to str
-        HTML for the placeholders of its body.
-    data : JSON-like
-        What its scripts draw.
-    charting : str, default=None
-        The charting library; None means plotly.js, as the package `plotly` carries it.
-
-    Returns
-    -------
-    str
-        The whole file. It runs its own scripts alone and loads nothing.
-    """
+    """Put a page together: the whole file, which runs its own scripts alone and loads nothing."""
     charting = plotly_script() if charting is None else charting
     # The theme must be set before anything is painted.
     first = asset(SHARED, "theme.js")

@@ -38,12 +38,7 @@ def sprite(tiles: IntMatrix, palette: IntMatrix | None = None) -> dict[str, Any]
 def png(picture: IntMatrix, palette: IntMatrix | None = None) -> bytes:
     """Return a picture of bytes as a PNG file.
 
-    Parameters
-    ----------
-    picture : uint8 array of shape (height, width) or (height, width, 3)
-        Grey values, places in the palette, or red, green and blue.
-    palette : uint8 array of shape (256, 3), default=None
-        Colours.
+    It has grey values or, of a third dimension, red, green and blue; with a palette of shape (256, 3), places in that.
     """
     try:
         from PIL import Image

@@ -31,7 +31,7 @@ const Data = (() => {
 
   const color = (number) => (number < 0 ? raw.outlier[Theme.current()] : raw.palette[Theme.current()][number % raw.palette.light.length]);
   const every = Array.from(rows, (_, place) => place);
-  const number = (value) => (value === null ? "–" : typeof value === "string" ? value : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4))));
+  const number = (value) => (value === null ? "–" : typeof value === "string" ? value : Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en").replace("-", "−") : String(Number(value.toPrecision(4))).replace("-", "−"));
 
   // A spreadsheet would take words that begin so for a formula.
   const plain = (text) => (/^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text);

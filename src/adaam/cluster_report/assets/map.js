@@ -51,7 +51,7 @@ const Atlas = (() => {
     if (by.scale) {
       Object.assign(marker, {
         color: Data.every.map((place) => by.scale(place)), cmin: by.range[0], cmax: by.range[1], colorscale: "Viridis", showscale: true,
-        colorbar: { thickness: 10, len: 0.6, x: 1, xanchor: "right", xpad: 6, title: { text: Plot.escapeHtml(by.title), side: "top" }, tickfont: { size: 11 }, outlinewidth: 0 },
+        colorbar: { thickness: 10, len: 0.7, x: 1, xanchor: "left", xpad: 8, title: { text: Plot.escapeHtml(by.title.slice(0, 40)), side: "right" }, tickfont: { size: 11 }, outlinewidth: 0 },
       });
     } else marker.color = Data.every.map((place) => by.color(by.of(place)));
     // Selected rows in front of the others: SVG draws in order.
@@ -64,7 +64,7 @@ const Atlas = (() => {
     return {
       traces: [trace],
       layout: Plot.layout({
-        height, margin: { l: 4, r: 4, t: 4, b: 4 }, showlegend: false, annotations: names(by, [x, y], { width: width - 8, height: height - 8 }, ranges), hoverdistance: 12,
+        height, margin: { l: 4, r: by.scale ? 72 : 4, t: 4, b: 4 }, showlegend: false, annotations: names(by, [x, y], { width: width - 8, height: height - 8 }, ranges), hoverdistance: 12,
         xaxis: Plot.axis({ ...Stage.QUIET, range: ranges[0] }), yaxis: Plot.axis({ ...Stage.QUIET, range: ranges[1] }), uirevision: state.space,
         dragmode: state.drag === "scroll" ? false : state.drag,
         newselection: { line: { color: Plot.style("--ink"), width: 1.5, dash: "dot" } },

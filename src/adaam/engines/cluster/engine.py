@@ -3,20 +3,17 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 
-from adaam._checks import check_word
-from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Tall
-from adaam.engines.cluster.plan import ClusterPlan, cluster_plan
+from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, Tall
 from adaam.engines.cluster.rows import (
     ByRow,
     ClusterRows,
     LazyRows,
     between_all,
-    dealt,
     first_equal,
     host_rows,
     lazy_rows,
@@ -25,28 +22,25 @@ from adaam.engines.cluster.rows import (
 )
 from adaam.engines.cluster.workers import (
     HOST,
-    TASK_BYTES,
-    TASK_SHARE,
-    Future,
     Workers,
     as_dask_array,
     connected,
-    dask_array,
     is_dask,
     mapped_array,
 )
-from adaam.engines.compiled import uses_numba
+from adaam.engines.cpu import CPUEngine
 from adaam.engines.equal_rows import merged_weights
 from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
-from adaam.engines.neighbors.ties import measured_graph
-from adaam.engines.protocol import Clusters, ClusterSums, Graph, Half, Result, pruned_laplacian
-from adaam.engines.pruned.cut import exact_cut, kept_from
+from adaam.engines.protocol import Clusters, ClusterSums, Half, Result
 from adaam.linalg import eigh
 
-if TYPE_CHECKING:
-    from adaam.engines.cluster.pairs import TaskKernels
 
-MOST_NUMBERS = 1 << 25  # coordinates of rows that come to the client for k-means++; beyond, k-means||
+class ClientHalf(HostHalf):
+    """Half of an affinity on the client, where rows are brought for it."""
+
+    def gram(self, X: Any) -> FloatMatrix:
+        """Return X' H X, in float64."""
+        return super().gram(gathered(X))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +49,8 @@ class DaskEngine:
 
     Dask arrays and DataFrames are read by the workers, NumPy rows are split among them. What `transform` and `predict`
     return of a Dask collection is a lazy Dask array. Rows of this process that are mapped and not learned from are
-    mapped here.
+    mapped here. All pairs of rows are worked on in this process, to which prepared rows come; those within row blocks
+    (`adaam.RowBlocks`) by the workers.
 
     Parameters
     ----------
@@ -68,20 +63,17 @@ class DaskEngine:
     task_bytes : int, default=None
         Bytes of rows that a task may hold; None means 256 MiB, or a tenth of a worker's memory where that is less.
     in_flight : int, default=None
-        Tasks of a pass over block pairs that may be under way or done and not yet added up; None means three for each
-        thread and two more.
-    starts : {"auto", "k-means++", "k-means||"}, default="auto"
-        Starts of k-means. "k-means++" is the CPU engine's k-means, for which mapped rows come to this process;
-        "k-means||" works on the workers. "auto" is the first for rows up to 256 MB.
+        Tasks on row blocks that may be under way or done and not yet added up; None means three for each thread.
+    starts : str, default="auto"
+        Not used: k-means is the CPU engine's, in this process. Kept for settings and model files of earlier versions.
     patience : float, default=60.0
         Seconds to wait for a worker when none is left, or none but paused ones have anything to do.
     progress : bool, default=False
-        Show how far each pass over block pairs is, on standard error.
+        Show how many tasks on row blocks are done, on standard error.
     kernels : {"auto", "numba", "numpy"}, default="auto"
-        What runs the passes over block pairs on the workers: kernels that numba compiles on first use
-        (`pip install adaam[fast]`, there and here), or NumPy. "auto" is numba where this process and the worker have it
-        and there are thousands of rows; results agree to rounding, as those of workers with and without it do.
-        Neighbours are exact always.
+        What runs passes over pairs of rows, here and on the workers: kernels that numba compiles on first use
+        (`pip install adaam[fast]`), or NumPy. "auto" is numba where it is installed and there are thousands of rows;
+        results agree to rounding, as those of workers with and without it do. Neighbours are exact always.
     """
 
     client: Any = None
@@ -94,33 +86,11 @@ class DaskEngine:
     kernels: str = "auto"
     name: str = "dask"
 
-    def plan(
-        self,
-        shape: tuple[int, int],
-        n_clusters: int = 8,
-        *,
-        workers: int | None = None,
-        memory: float | None = None,
-        threads: int | None = None,
-        itemsize: int = 8,
-        row_blocks: tuple[int, int] | None = None,
-    ) -> ClusterPlan:
-        """Tell what a fit of rows of this shape costs, on the client's workers or on so many of so much memory each."""
-        if workers is None:
-            at = self._workers()
-            given = (at.n_workers(), at.n_threads, at.task_bytes)
-        else:
-            task_bytes = int(min(TASK_BYTES, (memory or np.inf) / TASK_SHARE))
-            given = (workers, threads or workers, task_bytes if self.task_bytes is None else self.task_bytes)
-        return cluster_plan(shape, n_clusters, *given, self.block_rows, itemsize, row_blocks)
-
-    def accepts(self, X: Any) -> bool:
-        """Whether X is a Dask collection, or rows on the workers."""
-        return is_dask(X) or isinstance(X, ClusterRows | LazyRows)
-
-    def check_rows(self, X: Any, at_least: int) -> Any:
-        """Check a Dask array or DataFrame, as far as can be told without reading it; blocks are checked when read."""
-        return X if isinstance(X, ClusterRows | LazyRows) else lazy_rows(X, at_least)
+    def own(self, X: Any, at_least: int | None = None) -> Any | None:
+        """Return a Dask collection or rows on the workers, checked as far as can be without reading; else None."""
+        if is_dask(X):
+            return X if at_least is None else lazy_rows(X, at_least)  # whose blocks are checked when read
+        return X if isinstance(X, ClusterRows | LazyRows) else None
 
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
         """Do work for each item in turn: the workers share each one."""
@@ -128,12 +98,10 @@ class DaskEngine:
 
     def asarray(self, value: Any) -> Any:
         """Bring rows to the workers, in row blocks; what has few numbers a row stays on the client."""
-        from adaam.engines.cluster.pairs import ClientHalf
-
         if isinstance(value, float | NeighborGraph | ClientHalf):
             return value
         if isinstance(value, HostHalf):
-            return ClientHalf(csr_array(value.matrix))
+            return ClientHalf(value.matrix)
         if getattr(value, "ndim", 2) == 1:
             return np.asarray(self.to_host(as_dask_array(value)) if is_dask(value) else value, dtype=np.float64)
         return self._rows(value)
@@ -201,22 +169,9 @@ class DaskEngine:
             return HOST.project(X, scale, mean, components)
         return X.with_parts(X.each("project", HOST.project, ByRow(scale), mean, components), len(components), dtype)
 
-    def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the client."""
-        from adaam.engines.cluster import pairs
-
-        found = self.asarray(X)
-        if n_neighbors == 0:
-            n = len(found) if rows is None else len(rows)
-            return np.empty((n, 0), np.intp), np.empty((n, 0))
-        if rows is not None:
-            return pairs.nearest_of(found, np.asarray(rows), n_neighbors)
-        return pairs.nearest_others(found, n_neighbors, self.task_kernels(len(found)))
-
-    def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
+    def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> NeighborGraph:
         """Return the graph of nearest others, rows tied at the last place sharing it; on the client."""
-        rows = self.asarray(X)
-        return measured_graph(partial(self.neighbors, rows), rows.norms, weights, n_neighbors, rows.dtype)
+        return client_engine(self).neighbor_graph(gathered(X), n_neighbors, weights)
 
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
         """All eigenpairs of a small symmetric matrix, values ascending."""
@@ -233,74 +188,30 @@ class DaskEngine:
         *,
         cut: float | None = None,
     ) -> tuple[float, FloatMatrix, Column]:
-        """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps."""
-        from adaam.engines.cluster.pairs import PrunedPairs
-
-        factor = self.asarray(P)
-        rows = factor if X is P else self.asarray(X)
-        pairs = PrunedPairs(factor, rows, weights, diagonal, self.task_kernels(len(rows)))
-        if cut is None:
-            cut = exact_cut(pairs, t)
-        gram, degrees = pairs.sums(kept_from(cut, factor.dtype))
-        links = None if half is None else self.asarray(half)
-        return cut, pruned_laplacian(self, gram, degrees, rows, links), degrees
+        """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps; on the client."""
+        engine, rows = client_engine(self), gathered(X)
+        return engine.cut_laplacian(gathered(P), t, rows, weights, diagonal, half, cut=cut)
 
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
-        """Best of `n_init` runs by inertia; independent of the order of rows; labels are on the client."""
-        from adaam.engines.cluster.kmeans import parallel_kmeans
-
-        check_word("starts", self.starts, ("auto", "k-means++", "k-means||"))
-        rows = self.asarray(Z)
-        if self.starts == "k-means++" or (self.starts == "auto" and len(rows) * rows.n_columns <= MOST_NUMBERS):
-            return HOST.kmeans(np.asarray(rows), n_clusters, n_init, seed, weights)
-        centers, inertia = parallel_kmeans(rows, n_clusters, n_init, seed, weights)
-        return Clusters(centers, self.nearest(rows, centers), inertia)
-
-    def nearest(self, Z: Tall, centers: FloatMatrix) -> Any:
-        """Index of the nearest centre of each row, the first one on a tie; lazy for a Dask array."""
-        if is_dask(Z):
-            return self.row_labels(Z, partial(HOST.nearest, centers=centers))
-        return Z.column("nearest", HOST.nearest, centers) if isinstance(Z, ClusterRows) else HOST.nearest(Z, centers)
+        """Best of `n_init` k-means++ runs by inertia; independent of the order of rows; on the client."""
+        return client_engine(self).kmeans(gathered(Z), n_clusters, n_init, seed, weights)
 
     def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest known points of host rows; blocks on workers ask by `row_labels`."""
-        return HOST.nearest_known(Z, known, n_nearest)
+        """Indices and distances of the nearest of some known points of each row, nearest first; on the client."""
+        if not isinstance(Z, ClusterRows):
+            return HOST.nearest_known(Z, known, n_nearest)
+        found = Z.workers.fetch(Z.each("nearest", HOST.nearest_known, known, n_nearest))
+        return np.concatenate([part[0] for part in found]), np.concatenate([part[1] for part in found])
 
-    def row_labels(self, Z: Any, work: Callable[[Any], IntVector]) -> Any:
-        """Label that `work` gives each row of a block: a Dask array, lazy where Z is one."""
-        if is_dask(Z):
-            return mapped_array(Z, work, None, np.intp, "adaam-predict")
-        return dask_array(Z.each("labels", work), [(size,) for size in Z.sizes], np.intp)
-
-    def cluster_sums(self, Z: Tall, labels: Any, weights: Column, n_clusters: int) -> ClusterSums:
+    def cluster_sums(
+        self, Z: Tall, labels: Any, weights: Column, n_clusters: int, center: FloatVector | None = None
+    ) -> ClusterSums:
         """Sums, weights and extent of labelled rows."""
         rows = self.asarray(Z)
-        given = (ByRow(self.to_host(labels)), ByRow(weights), n_clusters)
+        given = (ByRow(self.to_host(labels)), ByRow(weights), n_clusters, center)
         found = zip(*rows.workers.fetch(rows.each("cluster-sums", HOST.cluster_sums, *given)), strict=True)
         sums, counts, squares, largest = found
         return ClusterSums(np.sum(sums, axis=0), np.sum(counts, axis=0), np.sum(squares, axis=0), max(largest))
-
-    def dealt(
-        self, X: Tall, weights: Column, places: Callable[[IntVector], IntVector], edges: tuple[int, ...]
-    ) -> list[Future]:
-        """Send rows to groups by the places that their numbers have."""
-        return dealt(self.asarray(X), weights, places, edges)
-
-    def group_results(
-        self, groups: Sequence[Future], work: Callable[..., Any], own: Sequence[Any], given: Any
-    ) -> Iterator[Any]:
-        """What `work` makes of each group of `dealt` rows, an argument of its own and one of all, in order and here."""
-        workers = self._workers()
-        shared = workers.share("shared", given)
-        tasks = (workers.call("row-blocks", work, group, mine, shared) for group, mine in zip(groups, own, strict=True))
-        for done in workers.in_turn("row-blocks", tasks, len(groups)):
-            yield workers.fetch([done])[0]
-
-    def task_kernels(self, n_rows: int) -> "TaskKernels":
-        """Decide the kernels of tasks on so many rows, the same for all workers."""
-        from adaam.engines.cluster.pairs import TaskKernels
-
-        return TaskKernels(self.kernels if uses_numba(self.kernels, n_rows) else "numpy", n_rows)
 
     def _workers(self) -> Workers:
         return connected(self.client, self.in_flight, self.patience, self.progress, self.task_bytes)
@@ -314,3 +225,13 @@ class DaskEngine:
         client = self.client if isinstance(self.client, str) else None
         given = (client, self.block_rows, self.task_bytes, self.in_flight, self.starts, self.patience, self.progress)
         return DaskEngine, (*given, self.kernels)
+
+
+def client_engine(engine: DaskEngine) -> CPUEngine:
+    """Return the engine of this process, which works on all pairs of rows."""
+    return CPUEngine(kernels=engine.kernels)
+
+
+def gathered(X: Any) -> Any:
+    """Rows in this process: those on workers are brought here."""
+    return X.gathered if isinstance(X, ClusterRows) else X

@@ -1,13 +1,15 @@
 """What a fit costs on a cluster, told beforehand: blocks, tasks, bytes moved, memory of a worker."""
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from adaam.engines.cluster.workers import FOLD
+from adaam.engines.cluster.engine import DaskEngine
+from adaam.engines.cluster.rows import planned_sizes
+from adaam.engines.cluster.workers import TASK_BYTES, TASK_SHARE
 
 PROCESS_BYTES = 350 << 20  # a worker with NumPy, SciPy, scikit-learn and numba loaded
-ROW_STEPS = 15  # tasks that each block gets outside the passes: norms, sums, projections (counted at 6 and 8 blocks)
+# Tasks, counted at 4 to 8 blocks: of a block until rows are prepared, and then with all pairs; of a group of blocks.
+ROW_STEPS, PAIR_STEPS, GROUP_STEPS = 6, 6, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class ClusterPlan:
     n_tasks : int
         Tasks of the whole fit, about.
     moved_bytes : int
-        Bytes sent between workers, at most about.
+        Bytes sent between workers, or to the client, at most about.
     worker_bytes : int
         Memory of a worker, at most about.
     """
@@ -48,45 +50,37 @@ class ClusterPlan:
 
 
 def cluster_plan(
+    engine: DaskEngine,
     shape: tuple[int, int],
-    n_clusters: int,
-    n_workers: int,
-    n_threads: int,
-    task_bytes: int,
-    block_rows: int | None,
+    workers: int | None,
+    memory: float | None,
     itemsize: int,
     row_blocks: tuple[int, int] | None,
 ) -> ClusterPlan:
-    """Count what a fit does; `row_blocks` is their number and that of their rows where not all pairs are looked at.
+    """Count what a fit does on the engine's workers, or on so many of so much memory each.
 
-    The number of features stands for that of kept components too, which is smaller.
+    `row_blocks` is their number and that of their rows, None where all rows come here. The number of features stands
+    for that of kept components too, which is smaller.
     """
-    from adaam.engines.cluster.pairs import block_bytes, pair_tasks, partners_at_once
-    from adaam.engines.cluster.rows import planned_sizes
-
     n, d = shape
-    sizes = planned_sizes(n, 8 * d, n_threads, task_bytes, block_rows)
-    n_blocks, threads_each = len(sizes), n_threads / n_workers
-
-    def told(n_tasks: float, moved: float, held: float) -> ClusterPlan:
-        held += PROCESS_BYTES + 80.0 * d * d
-        return ClusterPlan(n_workers, n_threads, n_blocks, max(sizes), int(n_tasks), int(moved), int(held))
-
-    if row_blocks is not None:
-        n_groups = min(row_blocks[0], n_blocks)
-        dealt = row_blocks[1] * d * float(itemsize)
-        held = (n * d * itemsize + 2 * dealt) / n_workers + threads_each * 2 * dealt / n_groups
-        return told(ROW_STEPS * n_blocks + 5 * n_groups + n_blocks * n_groups, dealt, held)
-    group = partners_at_once(d + n_clusters, n, n_blocks, task_bytes)
-    pruned = [task for tasks in pair_tasks(n_blocks, group) for task in tasks]
-    near = pair_tasks(n_blocks, group, growing=True)
-    narrow = partners_at_once(n_clusters, n, n_blocks, task_bytes // 4)
-    cut = len(pruned) + sum(map(len, pair_tasks(n_blocks, narrow)))  # a pass that counts, and one that adds up
-    links = n_blocks * -(-n_blocks // (1 + group))
-    n_tasks = ROW_STEPS * n_blocks + 2 * cut + links + sum(map(len, near)) + n_blocks * (len(near) - 1)
-    # Four passes move rows: neighbours, X'HX and two pruned ones. A worker fetches each block once a pass at most.
-    others = sum(len(task.others) for task in pruned)
-    k = max(1, round(np.log2(max(n / n_clusters, 2))))
-    moved = 4 * min(others * block_bytes(d, n, n_blocks), 8.0 * n * d * (n_workers - 1))
-    held = n * d * (itemsize + 8.0) / n_workers + threads_each * 1.5 * task_bytes  # raw and prepared rows; tasks
-    return told(n_tasks * (1 + 1 / FOLD), moved + 24.0 * n * k * len(near) * min(n_workers, 4), held)
+    if workers is None:
+        at = engine._workers()
+        n_workers, n_threads, task_bytes = at.n_workers(), at.n_threads, at.task_bytes
+    else:
+        n_workers = n_threads = workers
+        most = int(min(TASK_BYTES, (memory or math.inf) / TASK_SHARE))
+        task_bytes = most if engine.task_bytes is None else engine.task_bytes
+    sizes = planned_sizes(n, 8 * d, n_threads, task_bytes, engine.block_rows)
+    n_blocks = len(sizes)
+    raw, prepared, n_tasks = n * d * float(itemsize), 8.0 * n * d, ROW_STEPS * n_blocks
+    if row_blocks is None:
+        n_tasks += PAIR_STEPS * n_blocks
+        moved, held = prepared, (raw + prepared) / n_workers
+    else:
+        n_groups, share = min(row_blocks[0], n_blocks), row_blocks[1] / n
+        n_tasks += (n_blocks + GROUP_STEPS) * n_groups
+        # Rows are dealt raw, and kept prepared; a task holds those of a group in both forms.
+        moved, group = share * raw, share * (raw + prepared) / n_groups
+        held = (raw + moved + share * prepared) / n_workers + group * n_threads / n_workers
+    held += PROCESS_BYTES + 80.0 * d * d
+    return ClusterPlan(n_workers, n_threads, n_blocks, max(sizes), n_tasks, int(moved), int(held))

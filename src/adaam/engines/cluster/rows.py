@@ -14,7 +14,16 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from adaam._checks import check_magnitude, largest_magnitude
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector
-from adaam.engines.cluster.workers import HOST, Future, Workers, as_dask_array, dask_array, mapped_array
+from adaam.engines.cluster.workers import (
+    HOST,
+    Future,
+    Workers,
+    as_dask_array,
+    check_room,
+    dask_array,
+    is_dask,
+    mapped_array,
+)
 from adaam.engines.equal_rows import first_of, quick_hashes, repeated, row_digests
 
 Sizes: TypeAlias = tuple[int, ...]
@@ -67,12 +76,18 @@ class ClusterRows:
         return sum(self.sizes)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatMatrix:
-        rows = stacked(self.workers.fetch(self.parts))
-        return np.asarray(rows.toarray() if issparse(rows) else rows, dtype=dtype)
+        rows = np.empty(self.shape, self.dtype if dtype is None else dtype)
+        # One block after the other, so that nothing is here twice.
+        for block, part in zip(self.slices(), self.parts, strict=True):
+            found = self.workers.fetch([part])[0]
+            rows[block] = found.toarray() if issparse(found) else found
+        return rows
 
-    def toarray(self) -> FloatMatrix:
-        """Bring all rows here, dense."""
-        return self.__array__()
+    @cached_property
+    def gathered(self) -> FloatMatrix:
+        """All rows, dense, to be worked on in this process; brought here once."""
+        check_room(*self.shape, self.dtype.itemsize)
+        return np.asarray(self)
 
     def slices(self) -> list[slice]:
         """Rows of each block."""
@@ -107,12 +122,6 @@ class ClusterRows:
                 return values.parts
             return self.workers.blocks_of(values.dask().rechunk((self.sizes, -1)))
         return [values if isinstance(values, float) else values[block] for block in self.slices()]
-
-    def shared(self, column: Column) -> Sequence[Any]:
-        """Numbers of each block, sent once for many tasks."""
-        if isinstance(column, float):
-            return self.by_block(column)
-        return [self.workers.share("column", part) for part in self.by_block(column)]
 
     def _whole(self, value: Any) -> list[Any]:
         large = isinstance(value, np.ndarray) and value.nbytes > LARGE_BYTES
@@ -208,6 +217,13 @@ def dealt(X: ClusterRows, weights: Column, places: Callable[[IntVector], IntVect
         X.workers.call("deal-blocks", laid_out, [X.workers.call("deal-send", taken, piece, i) for piece in pieces])
         for i in range(len(edges) - 1)
     ]
+
+
+def row_labels(Z: Any, work: Callable[[Any], IntVector]) -> Any:
+    """Label that `work` gives each row of a block: a Dask array, lazy where Z is one."""
+    if is_dask(Z):
+        return mapped_array(Z, work, None, np.intp, "adaam-predict")
+    return dask_array(Z.each("labels", work), [(size,) for size in Z.sizes], np.intp)
 
 
 def split_by_place(X: Any, weights: Any, first: int, places: Any, edges: Sizes) -> list[Any]:

@@ -3,31 +3,34 @@
 No other file imports Dask.
 """
 
+import platform
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib.util import find_spec
 from inspect import signature
+from itertools import islice
 from typing import Any, TypeAlias
 from uuid import uuid4
 
 import numpy as np
 
 from adaam.engines.blocks import on_one_thread
+from adaam.engines.compiled import MANY_ROWS, compile_once, uses_numba
 from adaam.engines.cpu import CPUEngine
 from adaam.progress import LOGGER, ChangingLine
 
 Future: TypeAlias = Any
 HOST = CPUEngine(kernels="numpy")  # what works on a block inside a task
-AT_ONCE = 2  # tasks of a pass under way for each thread: one runs, and what the next one needs is fetched
-TURNS = 3  # with those that are done and wait for a slower one before them, in whose order they are added up
+TURNS = 3  # tasks of a pass that are under way, or done and not yet fetched, for each thread
 FOLD = 8  # results added up by one task
 TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
 TASK_SHARE = 10  # of a worker's memory that those rows may take
+ROOM = 2  # memory that all pairs take, over that of their rows
 CHECK_SECONDS = 5.0  # between two looks at whether there are workers at all
 CLIENTS: dict[str, Any] = {}  # of schedulers that were given by their address: one connection each
 
@@ -41,7 +44,7 @@ class Workers:
     """A Dask client, and how it is to be used; sizes of the cluster are those of when they were first asked for."""
 
     client: Any
-    in_flight: int | None  # tasks of a pass under way, or done and not yet added up; None means by the threads
+    in_flight: int | None  # tasks of a pass under way, or done and not yet fetched; None means by the threads
     patience: float
     progress: bool
     given_bytes: int | None = None  # of rows that a task may hold, where the caller has said so
@@ -73,52 +76,25 @@ class Workers:
         with self._clear_errors():
             return self.fetch([self.client.compute(array)])[0]
 
-    def summed(self, name: str, parts: Iterable[Future], fold: Callable[[list[Any]], Any] | None = None) -> Any:
-        """Sum of results in their order, or what `fold` makes of a list of them; added up on the workers as they come.
+    def summed(self, name: str, parts: Sequence[Future]) -> Any:
+        """Sum of results in their order, made on the workers, a few at a time."""
+        while len(parts) > 1:
+            parts = [self.call(f"{name}-sum", sum, parts[i : i + FOLD]) for i in range(0, len(parts), FOLD)]
+        return self.fetch(parts)[0]
 
-        Sums are results like any other: `fold` takes them too.
-        """
-        waiting: list[Future] = []
-        for part in parts:
-            waiting.append(part)
-            if len(waiting) == FOLD:
-                waiting = [self.call(f"{name}-sum", fold or added, waiting)]
-        if len(waiting) > 1:
-            waiting = [self.call(f"{name}-sum", fold or added, waiting)]
-        return self.fetch(waiting)[0]
-
-    def in_turn(self, name: str, tasks: Iterable[Future], total: int) -> Iterator[Future]:
-        """Yield tasks when they are done, in order; they are submitted by iterating, a bounded number being under way.
-
-        Two for each thread are under way, so that the next one goes to whichever worker is done first; some more may be
-        done and wait for one before them.
-        """
+    def in_turn(self, name: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        """Yield what functions give, in order, a bounded number being under way; a call is one and what it is given."""
         line = ChangingLine(sys.stderr) if self.progress else None
-        most = self.in_flight or TURNS * self.n_threads + 2
-        waiting: deque[Future] = deque()
-        done = 0
-
-        def finished() -> Future:
-            nonlocal done
-            future = waiting.popleft()
-            with self._clear_errors():
-                self._wait([future])
-            done += 1
+        most, waiting, total = self.in_flight or TURNS * self.n_threads, deque[Future](), len(calls)
+        tasks = (self.call(name, *call) for call in calls)
+        for done in range(1, total + 1):
+            waiting.extend(islice(tasks, most - len(waiting)))
+            result = self.fetch([waiting.popleft()])[0]
             LOGGER.debug("%s: %d of %d tasks", name, done, total)
             if line is not None and (line.changes or done == total):
-                filled = 30 * done // max(1, total)
+                filled = 30 * done // total
                 line.show(f"{name:<20} [{'#' * filled}{'.' * (30 - filled)}] {done} of {total} tasks")
-            return future
-
-        for task in tasks:
-            waiting.append(task)
-            while len(waiting) >= most or (waiting and waiting[0].done()):
-                yield finished()
-            while len(under_way := [future for future in waiting if not future.done()]) >= AT_ONCE * self.n_threads:
-                with self._clear_errors():
-                    self._wait(under_way, "FIRST_COMPLETED")
-        while waiting:
-            yield finished()
+            yield result
         if line is not None:
             line.end()
 
@@ -173,14 +149,14 @@ class Workers:
 
         return isinstance(error, CancelledError | CommClosedError) or self.client.status != "running"
 
-    def _wait(self, futures: Sequence[Future], until: str = "ALL_COMPLETED") -> None:
+    def _wait(self, futures: Sequence[Future]) -> None:
         """Wait for tasks, but not for ever where no worker is left to run them."""
         from distributed import wait
 
         idle_since: float | None = None
         while True:
             try:
-                wait(list(futures), timeout=CHECK_SECONDS, return_when=until)
+                wait(list(futures), timeout=CHECK_SECONDS)
             except TimeoutError:
                 stopped = self._stopped()
                 if stopped is None:
@@ -225,9 +201,32 @@ def as_it_is(value: Any) -> Any:
     return value
 
 
-def added(parts: list[Any]) -> Any:
-    """Add up parts in their order, or the parts of lists."""
-    return [added(list(part)) for part in zip(*parts, strict=True)] if isinstance(parts[0], list) else sum(parts)
+def task_engine(kernels: str, n_rows: int) -> CPUEngine:
+    """Return the CPU engine for blocks of so many rows that a task has to itself; its loops are compiled."""
+    try:
+        compiled = uses_numba(kernels, n_rows)
+    except ImportError as error:
+        raise ClusterError(
+            f'DaskEngine(kernels="numba") needs numba on every worker, and the one on {platform.node()} has none. '
+            'Install it there with: pip install adaam[fast], or use kernels="auto", which is NumPy on such workers.'
+        ) from error
+    if compiled:
+        compile_once(np.float32 if n_rows >= MANY_ROWS else np.float64)
+    return CPUEngine(kernels=kernels)
+
+
+def check_room(n_rows: int, n_columns: int, itemsize: int) -> None:
+    """Raise if rows cannot be worked on in this process."""
+    from distributed.system import MEMORY_LIMIT
+
+    n_bytes = n_rows * n_columns * itemsize
+    if n_bytes * ROOM > MEMORY_LIMIT:
+        raise MemoryError(
+            f"All pairs of rows are worked on in this process, and {n_rows} rows x {n_columns} columns "
+            f"({n_bytes / 1e9:.1f} GB) need about {n_bytes * ROOM / 1e9:.1f} GB of memory, of which it has "
+            f"{MEMORY_LIMIT / 1e9:.1f} GB. Use AdaAM(pairs=RowBlocks()), whose pairs are worked on by the workers, or "
+            "fit a sample of the rows."
+        )
 
 
 def connected(

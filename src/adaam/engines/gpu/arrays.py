@@ -1,18 +1,18 @@
 """Arrays of the GPU engine: tensors of rows, or host rows that stream to the device; their sums; sparse affinities."""
 
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from scipy.sparse import csr_array, diags_array, issparse
-from torch.nn.functional import embedding_bag
+from torch.nn.functional import embedding_bag, pad
 
-from adaam._typing import Column, FloatMatrix, FloatVector, Sparse, Tall
-from adaam.engines.blocks import row_blocks
-from adaam.engines.columns import beside, spread
+from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Sparse, Tall
+from adaam.engines.blocks import beside, row_blocks, short_blocks, spread
+from adaam.engines.protocol import ClusterSums
 
 NUMPY_DTYPES: dict[Any, "np.dtype[Any]"] = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
 TORCH_DTYPES = {dtype: kind for kind, dtype in NUMPY_DTYPES.items()}
@@ -49,12 +49,34 @@ class DeviceRows:
         return np.asarray(self.tensor.detach().cpu().numpy(), dtype=dtype)
 
 
+def checked_rows(place: "Place", X: Any, at_least: int) -> DeviceRows:
+    """Check a tensor of rows and bring it to the device; whole numbers become float64."""
+    tensor = X.tensor if isinstance(X, DeviceRows) else X.detach()
+    if tensor.ndim != 2:
+        raise ValueError(f"X is a tensor of {tensor.ndim} dimension(s); pass one row a sample, one column a feature.")
+    if tensor.shape[0] < at_least or tensor.shape[1] < 1:
+        raise ValueError(f"X has shape {tuple(tensor.shape)}; at least {at_least} row(s) and 1 feature are needed.")
+    if tensor.is_complex():
+        raise ValueError("X is a complex tensor, and complex data is not supported.")
+    if tensor.dtype not in NUMPY_DTYPES:
+        tensor = tensor.to(torch.float32 if tensor.dtype in (torch.float16, torch.bfloat16) else torch.float64)
+    tensor = tensor.to(place.device)
+    # A sum is finite only if every term is, but for overflow, which a second look rules out.
+    if not torch.isfinite(tensor.sum(dtype=torch.float64)) and not torch.isfinite(tensor).all():
+        raise ValueError("X contains NaN or infinity. Remove or impute such rows first.")
+    return DeviceRows(tensor)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A device and the memory that temporaries may take there."""
 
     device: torch.device
     tile_bytes: int
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Make the device the current one, on which kernels are launched."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def vector(self, values: Any, dtype: torch.dtype = torch.float64) -> torch.Tensor:
         """Copy a host vector or small matrix to the device; a tensor of a host device may share its memory."""
@@ -71,7 +93,13 @@ class Place:
             return values.detach().to(device=self.device, dtype=torch.float64)
         return self.vector(values)
 
-    def rows(self, X: Tall, rows: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
+    def spread(self, column: Column, n_rows: int) -> torch.Tensor:
+        """Column as a tensor, also where all rows have the same number."""
+        if isinstance(column, float):
+            return torch.full((n_rows,), column, dtype=torch.float64, device=self.device)
+        return self.column(column)
+
+    def rows(self, X: Tall, rows: Any = slice(None), dtype: torch.dtype | None = None) -> torch.Tensor:
         """Dense rows on the device, wherever X lives."""
         if isinstance(X, DeviceRows):
             return X[rows].tensor.to(device=self.device, dtype=dtype)
@@ -81,8 +109,7 @@ class Place:
 
     def blocks(self, X: Tall, extra_columns: int = 0) -> list[slice]:
         """Row blocks whose float64 copy, with `extra_columns` beside it, stays within the budget."""
-        height = self.tile_bytes // (8 * max(1, X.shape[1] + extra_columns))
-        return row_blocks(X.shape[0], max(16, height))
+        return short_blocks(X.shape[0], X.shape[1] + extra_columns, self.tile_bytes)
 
 
 def row_norms(place: Place, X: Tall) -> torch.Tensor:
@@ -106,13 +133,13 @@ def cross(place: Place, A: Tall | None, B: Tall, weights: Column) -> FloatMatrix
         sums = torch.zeros(B.shape[1], dtype=torch.float64, device=place.device)
         for rows in place.blocks(B):
             sums += _times(place.rows(B, rows, torch.float64), weights, rows).sum(dim=0)
-        return host(sums)[None]
+        return np.asarray(host(sums)[None])
     total = torch.zeros((A.shape[1], B.shape[1]), dtype=torch.float64, device=place.device)
     for rows in place.blocks(A, B.shape[1]):
         right = place.rows(B, rows, torch.float64)
         left = right if A is B else place.rows(A, rows, torch.float64)
         total += _times(left, weights, rows).T @ right
-    return host(total)
+    return np.asarray(host(total))
 
 
 def scatter(place: Place, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
@@ -124,7 +151,7 @@ def scatter(place: Place, X: Tall, scale: Column, mean: FloatVector, weights: Co
         block = _times(place.rows(X, rows, torch.float64), scale, rows) - centre
         block = _times(block, root, rows)
         total += block.T @ block
-    return host(total)
+    return np.asarray(host(total))
 
 
 def row_scatter(place: Place, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
@@ -136,7 +163,7 @@ def row_scatter(place: Place, X: Tall, scale: Column, mean: FloatVector, weights
         centred = _times(block, scale, slice(None)) - place.vector(mean[columns])
         centred = _times(centred, weights**0.5, slice(None))
         total += centred @ centred.T
-    return host(total)
+    return np.asarray(host(total))
 
 
 def project(
@@ -155,9 +182,9 @@ def _times(block: torch.Tensor, column: Column, rows: slice) -> torch.Tensor:
     return block if isinstance(column, float) and column == 1.0 else block * beside(column, rows)
 
 
-def host(tensor: torch.Tensor) -> "np.ndarray[Any, Any]":
-    """Bring a small tensor to the host."""
-    return np.asarray(tensor.cpu())
+def host(value: Any) -> Any:
+    """Bring a small tensor to the host; a float stays one."""
+    return value if isinstance(value, float) else np.asarray(value.cpu())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,19 +198,36 @@ class DeviceHalf:
     tile_bytes: int = 1 << 28  # for temporaries
 
     def gram(self, X: Tall) -> FloatMatrix:
-        """X' H X: rows of H X summed in X's precision, their products with X in float64."""
+        """X' H X: rows of H X gathered and summed in X's precision, their products with X in float64."""
         place = Place(self.values.device, self.tile_bytes)
-        with torch.cuda.device(place.device) if place.device.type == "cuda" else nullcontext():
-            return sparse_gram(place, self, place.rows(X, slice(None)))
+        with place.current():
+            return self._gram(place, place.rows(X))
+
+    def _gram(self, place: Place, X: torch.Tensor) -> FloatMatrix:
+        n, d = X.shape
+        total = torch.zeros((d, d), dtype=torch.float64, device=place.device)
+        kind = torch.int32 if len(self.indices) < np.iinfo(np.int32).max else torch.int64
+        starts, columns, values = self.starts.to(kind), self.indices.to(kind), self.values.to(X.dtype)
+        blocks = row_blocks(n, max(16, place.tile_bytes // (24 * max(1, d))))
+        edges = self.starts[[rows.start for rows in blocks]].tolist() + [len(columns)]
+        for rows, first, last in zip(blocks, edges, edges[1:], strict=False):
+            part = starts[rows.start : rows.stop + 1] - first
+            product = gathered_sums(columns[first:last], values[first:last], part, X).to(torch.float64)
+            block = X[rows].to(torch.float64)
+            if not self._loopless:
+                product += block * beside(self.diagonal, rows)
+            total += block.T @ product
+        return np.asarray(host(total))
+
+    @property
+    def _loopless(self) -> bool:
+        return isinstance(self.diagonal, float) and self.diagonal == 0.0
 
     def host(self) -> csr_array:
         """Bring it to the host."""
         n = len(self.starts) - 1
         entries = csr_array((host(self.values), host(self.indices), host(self.starts)), shape=(n, n))
-        if _is_zero(self.diagonal):
-            return entries
-        diagonal = self.diagonal if isinstance(self.diagonal, float) else host(self.diagonal)
-        return csr_array(entries + diags_array(spread(diagonal, n)))
+        return entries if self._loopless else csr_array(entries + diags_array(spread(host(self.diagonal), n)))
 
     def degrees(self) -> torch.Tensor:
         """Row sums of H + H', the same bits from run to run, which scattered additions would not give."""
@@ -193,16 +237,10 @@ class DeviceHalf:
         return segment_sums(self.values, self.starts) + down + 2.0 * self.diagonal
 
 
-def _is_zero(column: Column) -> bool:
-    return isinstance(column, float) and column == 0.0
-
-
-def half_on_device(place: Place, entries: Sparse) -> DeviceHalf:
+def half_on_device(place: Place, H: Sparse) -> DeviceHalf:
     """Copy a host matrix to the device."""
-    long = torch.int64
-    return DeviceHalf(
-        place.vector(entries.indptr, long), place.vector(entries.indices, long), place.vector(entries.data), 0.0
-    )
+    starts, indices = (place.vector(part, torch.int64) for part in (H.indptr, H.indices))
+    return DeviceHalf(starts, indices, place.vector(H.data), 0.0)
 
 
 def segment_sums(values: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
@@ -211,27 +249,27 @@ def segment_sums(values: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
     return gathered_sums(torch.zeros_like(values, dtype=torch.int64), values, starts, one)[:, 0]
 
 
-def sparse_gram(place: Place, half: DeviceHalf, X: torch.Tensor) -> FloatMatrix:
-    """X' H X: rows of H X gathered and summed in X's precision, their products with X in float64."""
-    n, d = X.shape
-    total = torch.zeros((d, d), dtype=torch.float64, device=place.device)
-    kind = torch.int32 if len(half.indices) < np.iinfo(np.int32).max else torch.int64
-    starts, columns, values = half.starts.to(kind), half.indices.to(kind), half.values.to(X.dtype)
-    blocks = row_blocks(n, max(16, place.tile_bytes // (24 * max(1, d))))
-    edges = half.starts[[rows.start for rows in blocks]].tolist() + [len(columns)]
-    for rows, first, last in zip(blocks, edges, edges[1:], strict=False):
-        part = starts[rows.start : rows.stop + 1] - first
-        product = gathered_sums(columns[first:last], values[first:last], part, X).to(torch.float64)
-        block = X[rows].to(torch.float64)
-        if not _is_zero(half.diagonal):
-            product += block * beside(half.diagonal, rows)
-        total += block.T @ product
-    return host(total)
-
-
 def gathered_sums(columns: torch.Tensor, values: torch.Tensor, starts: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
     """Weighted sums of rows of X: the product of a sparse and a dense matrix, deterministic on every device."""
     return embedding_bag(columns, X, starts, mode="sum", per_sample_weights=values, include_last_offset=True)
+
+
+def cluster_sums(
+    place: Place, Z: torch.Tensor, labels: IntVector, weights: torch.Tensor, n_clusters: int, center: FloatVector | None
+) -> ClusterSums:
+    """Sums, weights and extent of labelled rows in float64; a few columns at a time."""
+    by_label, order = place.vector(labels, torch.int64).sort(stable=True)
+    starts = torch.searchsorted(by_label, torch.arange(n_clusters + 1, device=place.device))
+    parts = []
+    for columns in row_blocks(Z.shape[1], max(1, place.tile_bytes // (8 * max(1, len(Z))))):
+        part = Z[:, columns].to(torch.float64)
+        if center is not None:
+            part = part - place.vector(center[columns])
+        sums = gathered_sums(order, weights[order], starts, part)
+        parts.append((sums, weights @ part.square(), part.abs().max()))
+    sums, squares, largest = zip(*parts, strict=True)
+    sizes, extent = segment_sums(weights[order], starts), torch.stack(largest).max()
+    return ClusterSums(host(torch.cat(sums, dim=1)), host(sizes), host(torch.cat(squares)), float(extent))
 
 
 def distinct(place: Place, X: Tall, weights: Column) -> tuple[Tall, Column]:
@@ -239,7 +277,7 @@ def distinct(place: Place, X: Tall, weights: Column) -> tuple[Tall, Column]:
     n = X.shape[0]
     for hashes in _row_hashes(place, X):
         ordered, order = hashes.sort(stable=True)
-        again = torch.cat([torch.zeros(1, dtype=torch.bool, device=place.device), ordered[1:] == ordered[:-1]])
+        again = pad(ordered[1:] == ordered[:-1], (1, 0))
         if not again.any():
             return _present(X, weights)
         starts = torch.nonzero(~again)[:, 0]
@@ -247,11 +285,7 @@ def distinct(place: Place, X: Tall, weights: Column) -> tuple[Tall, Column]:
         first = order[starts]  # the sort is stable, so each group begins with its first row
         if _all_equal(place, X, order[again], first[group[again]]):
             break
-    starts = torch.cat([starts, torch.tensor([n], device=place.device)])
-    counts = (
-        torch.full((n,), weights, dtype=torch.float64, device=place.device) if isinstance(weights, float) else weights
-    )
-    totals = segment_sums(counts[order], starts)
+    totals = segment_sums(place.spread(weights, n)[order], pad(starts, (0, 1), value=n))
     first, appearance = first.sort()
     return _present(_picked(X, first), totals[appearance])
 
@@ -293,6 +327,6 @@ def _hash(block: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
 def _all_equal(place: Place, X: Tall, rows: torch.Tensor, others: torch.Tensor) -> bool:
     height = max(1, place.tile_bytes // (16 * max(1, X.shape[1])))
     return all(
-        torch.equal(place.rows(_picked(X, rows[part]), slice(None)), place.rows(_picked(X, others[part]), slice(None)))
+        torch.equal(place.rows(_picked(X, rows[part])), place.rows(_picked(X, others[part])))
         for part in row_blocks(len(rows), height)
     )

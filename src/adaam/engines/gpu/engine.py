@@ -1,9 +1,9 @@
 """The GPU engine: rows and tiles on one device, exact, nothing n x n; the same code runs on host tensors."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from importlib.util import find_spec
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
@@ -13,10 +13,8 @@ from scipy.sparse import issparse
 from adaam._checks import check_word
 from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Tall
 from adaam.engines import equal_rows
-from adaam.engines.neighbors.graph import HostHalf, NeighborGraph
-from adaam.engines.neighbors.ties import neighborhoods, tie_tolerance
+from adaam.engines.neighbors.graph import HostHalf, NeighborGraph, neighborhoods, tie_tolerance
 from adaam.engines.protocol import Clusters, ClusterSums, Graph, Half, Result, pruned_laplacian
-from adaam.engines.pruned.cut import exact_cut, kept_from
 from adaam.linalg import eigh
 
 Given = ParamSpec("Given")
@@ -26,61 +24,25 @@ FAST_ROWS = 1 << 15
 DEVICE_EIGH_SIZE = 128  # smaller eigenproblems are solved sooner than sent
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPlan:
-    """Where the rows of a fit live and what they take there, in bytes."""
-
-    rows_bytes: int
-    prepared_bytes: int
-    work_bytes: int
-    available_bytes: float
-
-    @property
-    def rows_on_device(self) -> bool:
-        """Whether X is copied to the device; otherwise its blocks stream from the host."""
-        return self.rows_bytes + self.prepared_bytes + self.work_bytes <= self.available_bytes
-
-    def __str__(self) -> str:
-        where = "on the device" if self.rows_on_device else "streamed from the host in blocks"
-        return (
-            f"rows {where} ({_mib(self.rows_bytes)}), prepared rows at most {_mib(self.prepared_bytes)}, "
-            f"temporaries about {_mib(self.work_bytes)}, of {_mib(self.available_bytes)} available"
-        )
-
-
-def _mib(n_bytes: float) -> str:
-    return "unlimited" if n_bytes == np.inf else f"{n_bytes / 2**20:.0f} MiB"
-
-
 def verb(work: Callable[Given, Returned]) -> Callable[Given, Returned]:
     """Run a verb on its device in full float32 precision; for want of memory, name the number and the remedy."""
 
     @wraps(work)
     def run(*args: Given.args, **kwargs: Given.kwargs) -> Returned:
-        engine = cast(Any, args[0])
+        engine, torch = cast(Any, args[0]), _torch()
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")  # float32 products are not rounded to tf32
         try:
-            with _full_precision(engine._place().device):
+            with engine._place().current():
                 return work(*args, **kwargs)
         except Exception as error:
             if type(error).__name__ != "OutOfMemoryError":
                 raise
             raise MemoryError(engine._memory_message(work.__name__, args[1:], error)) from error
+        finally:
+            torch.set_float32_matmul_precision(before)
 
     return run
-
-
-@contextmanager
-def _full_precision(device: Any) -> Iterator[None]:
-    """Work on a device without rounding float32 products to tf32, whatever the caller has set."""
-    import torch
-
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,45 +74,12 @@ class GPUEngine:
     memory_bytes: int | None = None
     name: str = "gpu"
 
-    def plan(self, shape: tuple[int, int], itemsize: int = 4) -> MemoryPlan:
-        """Tell where the rows of a fit of this shape would live."""
-        rows_bytes = shape[0] * shape[1] * itemsize
-        # Half-precision copies, candidates of neighbours and sums take less than the rows again at 2 KiB a row.
-        return MemoryPlan(rows_bytes, rows_bytes, 6 * self.tile_bytes + 2048 * shape[0], self._available_bytes())
+    def own(self, X: Any, at_least: int | None = None) -> Any | None:
+        """Return a tensor; with `at_least` as checked rows on the device, whole numbers in float64. None for others."""
+        if not _is_tensor(X):
+            return None
+        return X if at_least is None else self._arrays().checked_rows(self._place(), X, at_least)
 
-    def accepts(self, X: Any) -> bool:
-        """Whether X is a tensor."""
-        if find_spec("torch") is None:
-            return False
-        import torch
-
-        return isinstance(X, torch.Tensor | self._arrays().DeviceRows)
-
-    def check_rows(self, X: Any, at_least: int) -> Tall:
-        """Check a tensor of rows and wrap it; whole numbers become float64."""
-        import torch
-
-        arrays = self._arrays()
-        tensor = X.tensor if isinstance(X, arrays.DeviceRows) else X.detach()
-        if tensor.ndim != 2:
-            raise ValueError(
-                f"X is a tensor of {tensor.ndim} dimension(s); pass one row a sample, one column a feature."
-            )
-        if tensor.shape[0] < at_least or tensor.shape[1] < 1:
-            raise ValueError(f"X has shape {tuple(tensor.shape)}; at least {at_least} row(s) and 1 feature are needed.")
-        if tensor.is_complex():
-            raise ValueError("X is a complex tensor, and complex data is not supported.")
-        if tensor.dtype not in arrays.NUMPY_DTYPES:
-            tensor = tensor.to(torch.float32 if tensor.dtype in (torch.float16, torch.bfloat16) else torch.float64)
-        place = self._place()
-        if tensor.device != place.device:
-            tensor = tensor.to(place.device)
-        # A sum is finite only if every term is, but for overflow, which a second look rules out.
-        if not torch.isfinite(tensor.sum(dtype=torch.float64)) and not torch.isfinite(tensor).all():
-            raise ValueError("X contains NaN or infinity. Remove or impute such rows first.")
-        return cast(Tall, arrays.DeviceRows(tensor))
-
-    @verb
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
         """Do work for each item in turn: one is enough to fill the device."""
         return map(work, items)
@@ -170,9 +99,9 @@ class GPUEngine:
 
     def _rows(self, X: Any) -> Any:
         """Copy dense host rows to the device where they fit."""
-        if self.accepts(X):
-            return X if isinstance(X, self._arrays().DeviceRows) else self.check_rows(X, 1)
-        if issparse(X) or not self.plan(X.shape, X.dtype.itemsize).rows_on_device:
+        if _is_tensor(X):
+            return X if isinstance(X, self._arrays().DeviceRows) else self.own(X, 1)
+        if issparse(X) or not self._fits(X):
             return X
         import torch
 
@@ -184,7 +113,7 @@ class GPUEngine:
 
     def to_host(self, value: Any, like: Any = None) -> Any:
         """Bring a tall array or a column to the host as NumPy; as a tensor, where it is, if `like` is one."""
-        if like is not None and self.accepts(like):
+        if _is_tensor(like):
             tensor = _torch().as_tensor(getattr(value, "tensor", value))
             return tensor.to(getattr(like, "device", tensor.device))
         if issparse(value):
@@ -234,27 +163,13 @@ class GPUEngine:
         return cast(Tall, self._arrays().project(place, X, *given))
 
     @verb
-    def neighbors(self, X: Tall, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest others of each row, or of chosen rows, nearest first; on the host."""
-        from adaam.engines.gpu import neighbors
-
-        place = self._place()
-        chosen = None if rows is None else place.vector(rows, _torch().int64)
-        found = neighbors.neighbors(place, self._dense(X), n_neighbors, chosen, fused=self._fused(place))
-        # 32 bits name a row of any sample that fits on a device, in half the bytes to move.
-        return self.to_host(found[0].int()), self.to_host(found[1])
-
-    @verb
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
         """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the device."""
         from adaam.engines.gpu import neighbors
 
-        place, rows = self._place(), self._dense(X)
+        place, rows = self._place(), self._place().rows(X)
         tolerance = self.row_norms(X).square().mean().sqrt() * tie_tolerance(1.0, X.dtype)
-
-        def search(width: int, chosen: Any) -> Any:
-            return neighbors.neighbors(place, rows, width, chosen, fused=self._fused(place))
-
+        search = partial(neighbors.neighbors, place, rows, fused=self._fused(place))
         found = neighborhoods(search, place.column(weights), X.shape[0], n_neighbors, tolerance)
         return neighbors.DeviceGraph(*found, measured=True)
 
@@ -280,16 +195,12 @@ class GPUEngine:
         cut: float | None = None,
     ) -> tuple[float, FloatMatrix, Column]:
         """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps."""
-        from adaam.engines.gpu import fused, pruned
+        from adaam.engines.gpu import pruned
 
-        pairs, rows = self._pairs(P, weights), self._dense(X)
-        if cut is None:
-            cut = exact_cut(pruned.DeviceEntries(pairs, self._vector(diagonal, P)), t) * float(pairs.unit)
-        threshold = kept_from(cut, P.dtype)
-        if isinstance(pairs, fused.FusedPairs) and fused.holds_range(pairs, threshold):
-            gram, degrees = fused.pruned_gram(pairs, threshold, rows)
-        else:
-            gram, degrees = pruned.pruned_gram(self._tile_pairs(P, weights), threshold, rows)
+        place, n = self._place(), P.shape[0]
+        counts = None if isinstance(weights, float) and weights == 1.0 else place.spread(weights, n)
+        entries = place.rows(P), counts, place.spread(diagonal, n)
+        cut, gram, degrees = pruned.cut_gram(place, *entries, t, cut, place.rows(X), fused=self._fused(place))
         return cut, pruned_laplacian(self, self.to_host(gram), degrees, X, half), degrees
 
     @verb
@@ -301,47 +212,26 @@ class GPUEngine:
         """
         from adaam.engines.gpu import kmeans
 
-        place, rows = self._place(), self._dense(Z)
-        counts = self._vector(weights, Z)
-        present = _torch().nonzero(counts)[:, 0]
-        if len(present) < n_clusters:
-            raise ValueError(f"n_clusters={n_clusters} exceeds the {len(present)} rows of positive weight.")
-        chosen = present[kmeans.coordinate_order(rows[present])]
-        runs = kmeans.kmeans_runs(place, rows[chosen], counts[chosen], n_clusters, n_init, [seed])
-        best = int(runs.inertia.argmin())
-        labels = kmeans.nearest(place, rows, runs.centers[best][None])[:, 0]
-        centers = self.to_host(runs.centers[best])
-        return Clusters(centers, self.to_host(labels.contiguous()), float(runs.inertia[best]))
+        place, n = self._place(), Z.shape[0]
+        return kmeans.kmeans(place, place.rows(Z), place.spread(weights, n), n_clusters, n_init, seed)
 
     @verb
-    def cluster_sums(self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int) -> ClusterSums:
-        """Return what centres, sizes and inertia of a partition follow from, in float64."""
-        arrays, place, rows = self._arrays(), self._place(), self._dense(Z).to(_torch().float64)
-        held = self._vector(weights, Z)
-        by_label, order = place.vector(labels, _torch().int64).sort(stable=True)
-        starts = _torch().searchsorted(by_label, _torch().arange(n_clusters + 1, device=place.device))
-        sums = arrays.gathered_sums(order, held[order], starts, rows)
-        squares = arrays.segment_sums((held * rows.square().sum(dim=1))[order], starts)
-        sizes = arrays.segment_sums(held[order], starts)
-        return ClusterSums(self.to_host(sums), self.to_host(sizes), self.to_host(squares), float(rows.abs().max()))
+    def cluster_sums(
+        self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int, center: FloatVector | None = None
+    ) -> ClusterSums:
+        """Return what centres, sizes and spreads of clusters follow from, in float64."""
+        place = self._place()
+        given = place.rows(Z), labels, place.spread(weights, Z.shape[0]), n_clusters, center
+        return cast(ClusterSums, self._arrays().cluster_sums(place, *given))
 
     @verb
     def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest of some known points of each row, nearest first; on the host."""
         from adaam.engines.gpu import neighbors
 
-        place, rows = self._place(), self._dense(Z)
+        place, rows = self._place(), self._place().rows(Z)
         found = neighbors.nearest_known(place, rows, place.vector(known, rows.dtype), min(n_nearest, len(known)))
         return self.to_host(found[0]), self.to_host(found[1])
-
-    @verb
-    def nearest(self, Z: Tall, centers: FloatMatrix) -> IntVector:
-        """Index of the nearest centre of each row, the first one on a tie."""
-        from adaam.engines.gpu import kmeans
-
-        place, rows = self._place(), self._dense(Z)
-        labels = kmeans.nearest(place, rows, place.vector(centers, rows.dtype)[None])[:, 0]
-        return cast(IntVector, self.to_host(labels.contiguous()))
 
     def _place(self) -> Any:
         """Return the device, resolved: the engine that was asked for is the one that runs."""
@@ -358,42 +248,10 @@ class GPUEngine:
             device = torch.device("cuda", torch.cuda.current_device())
         return self._arrays().Place(device, self.tile_bytes)
 
-    def _dense(self, X: Tall) -> Any:
-        """All rows as a tensor on the device."""
-        return self._place().rows(X, slice(None))
-
     def _fused(self, place: Any) -> bool:
         from adaam.engines.gpu import fused
 
         return self.precision == "fast" and fused.available(place.device)
-
-    def _pairs(self, P: Tall, weights: Column) -> Any:
-        """Entries of PP': from the fused kernels where they apply, else from tiles."""
-        from adaam.engines.gpu import fused
-
-        place = self._place()
-        if P.dtype == np.float32 and self._fused(place):
-            pairs = fused.fused_pairs(self._dense(P), self._multiplicities(weights, P))
-            if pairs is not None:
-                return pairs
-        return self._tile_pairs(P, weights)
-
-    def _tile_pairs(self, P: Tall, weights: Column) -> Any:
-        from adaam.engines.gpu.pruned import TilePairs
-
-        tile_rows = max(64, int(np.sqrt(self.tile_bytes / P.dtype.itemsize)) // 64 * 64)
-        return TilePairs(self._dense(P), self._multiplicities(weights, P), tile_rows)
-
-    def _multiplicities(self, weights: Column, P: Tall) -> Any:
-        """Weights on the device, None where all are 1."""
-        return None if isinstance(weights, float) and weights == 1.0 else self._vector(weights, P)
-
-    def _vector(self, column: Column, X: Tall) -> Any:
-        """Column as a tensor, also where all rows of X have the same number."""
-        place = self._place()
-        if isinstance(column, float):
-            return _torch().full((X.shape[0],), column, dtype=_torch().float64, device=place.device)
-        return place.column(column)
 
     def _arrays(self) -> Any:
         _torch()
@@ -401,11 +259,17 @@ class GPUEngine:
 
         return arrays
 
-    def _available_bytes(self) -> float:
-        if self.memory_bytes is not None:
-            return self.memory_bytes
-        device = self._place().device
-        return 0.9 * _torch().cuda.mem_get_info(device)[0] if device.type == "cuda" else np.inf
+    def _fits(self, X: Tall) -> bool:
+        """Whether X is copied to the device; otherwise its blocks stream from the host."""
+        available = self.memory_bytes
+        if available is None:
+            device = self._place().device
+            if device.type != "cuda":
+                return True
+            available = 0.9 * _torch().cuda.mem_get_info(device)[0]
+        n, d = X.shape
+        # Half-precision copies, candidates of neighbours and sums take less than the rows again at 2 KiB a row.
+        return 2 * n * d * X.dtype.itemsize + 6 * self.tile_bytes + 2048 * n <= available
 
     def _memory_message(self, verb: str, given: tuple[Any, ...], error: Exception) -> str:
         held = ", ".join(
@@ -417,6 +281,15 @@ class GPUEngine:
             f"tile_bytes={self.tile_bytes}: {reason}. Use GPUEngine(tile_bytes={self.tile_bytes // 4}), pass X as a "
             'NumPy array with a memory_bytes to keep to (its blocks then stream from the host), or use engine="cpu".'
         )
+
+
+def _is_tensor(X: Any) -> bool:
+    """Whether X is a tensor or rows on a device; told without loading PyTorch."""
+    if "torch" not in sys.modules:
+        return False
+    from adaam.engines.gpu.arrays import DeviceRows
+
+    return isinstance(X, sys.modules["torch"].Tensor | DeviceRows)
 
 
 def _torch() -> Any:

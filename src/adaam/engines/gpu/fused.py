@@ -8,28 +8,19 @@ from typing import Any
 import torch
 from torch.nn.functional import pad
 
-from adaam.engines.gpu.pruned import Collected, Counts, bins_per_unit
+from adaam.engines.gpu.pruned import Counts
+from adaam.engines.pruned import cut
 
 MAX_SPLIT_COLUMNS = 256  # three columns for each of P; wider tiles do not fit beside the others
 MAX_MAGNITUDE_RATIO = 2.0**28  # kept entries between largest and smallest that half precision holds at full precision
 PROGRAMS = 1056  # eight for each multiprocessor of a large chip
 STRIP_BYTES = 1 << 28  # memory for the product S X of one strip of rows
+TILE = (128, 64, 128, 8, 3)  # rows, columns and features of a tile of the accumulating kernel, its warps and stages
 
 
 def available(device: torch.device) -> bool:
     """Whether fused kernels can run there."""
     return device.type == "cuda" and find_spec("triton") is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """Rows, columns and features of a tile of the accumulating kernel, and the resources it takes."""
-
-    BM: int = 128
-    BN: int = 64
-    DC: int = 128
-    num_warps: int = 8
-    num_stages: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +35,13 @@ class FusedPairs:
     unit: float
     largest_square: float  # bound on the magnitude of all entries, in the unit
 
-    @property
-    def scale(self) -> float:
-        """What P was multiplied with."""
-        return float(self.unit**-0.5)
-
-    def count(self, low: float, high: float, *, n_bins: int = 0, capacity: int = 0) -> Counts:
-        """Count entries against [low, high], by bins or one by one where asked for."""
+    def count(self, low: float, high: float, *, binned: bool = False, capacity: int = 0) -> Counts:
+        """Count entries against [low, high], as `TilePairs.count` does."""
         from adaam.engines.gpu.kernels import BM, BN, count_kernel
 
-        weighted = self.weights is not None
+        n_bins, weighted = cut.N_BINS if binned else 0, self.weights is not None
+        # Finite in the precision of the kernels, however narrow the bracket.
+        per_unit = min(n_bins / (high - low), torch.finfo(torch.float32).max) if binned else 0.0
         kind = torch.float64 if weighted else torch.int64
         device = self.P.device
         n_rows, K = self.left.shape
@@ -65,35 +53,16 @@ class FusedPairs:
         shares = torch.ones(max(1, capacity if weighted else 1), dtype=torch.float64, device=device)
         cursor = torch.zeros(1, dtype=torch.int32, device=device)
         count_kernel[(n_rows // BM, segments)](
-            self.left,
-            self.right,
-            self.padded_weights,
-            low,
-            high,
-            bins_per_unit(low, high, n_bins) if n_bins else 0.0,
-            above,
-            inside,
-            bins,
-            values,
-            shares,
-            cursor,
-            capacity,
-            n_rows // BN,
-            -(-(n_rows // BN) // segments),
-            N_BINS=n_bins,
-            WEIGHTED=weighted,
-            COLLECT=capacity > 0,
-            K=K,
-            BM=BM,
-            BN=BN,
-            num_warps=8,
-        )
+            self.left, self.right, self.padded_weights, low, high, per_unit,
+            above, inside, bins, values, shares, cursor, capacity, n_rows // BN, -(-(n_rows // BN) // segments),
+            N_BINS=n_bins, WEIGHTED=weighted, COLLECT=capacity > 0, K=K, BM=BM, BN=BN, num_warps=8,
+        )  # fmt: skip
         counts = Counts(2.0 * above.sum().to(torch.float64), 2.0 * inside.sum().to(torch.float64))
-        if n_bins:
+        if binned:
             return counts._replace(bins=2.0 * bins.to(torch.float64))
         if not capacity:
             return counts
-        return counts._replace(collected=Collected(values, 2.0 * shares.expand(capacity), cursor[0]))
+        return counts._replace(values=values, shares=2.0 * shares.expand(capacity), n_found=cursor[0])
 
 
 def fused_pairs(P: torch.Tensor, weights: torch.Tensor | None) -> FusedPairs | None:
@@ -113,16 +82,9 @@ def fused_pairs(P: torch.Tensor, weights: torch.Tensor | None) -> FusedPairs | N
     shape = (0, K - 3 * r, 0, padded - n)
     left = pad(torch.cat([hi, hi, lo], dim=1), shape)
     right = pad(torch.cat([hi, lo, hi], dim=1), shape)
-    ones = torch.ones(1, dtype=torch.float64, device=P.device)
-    return FusedPairs(
-        scaled,
-        weights,
-        left,
-        right,
-        ones if weights is None else pad(weights, (0, padded - n)),
-        unit=scale**-2,
-        largest_square=max((longest * scale) ** 2 * 1.001, 1e-30),
-    )
+    padded_weights = torch.ones(1, dtype=torch.float64, device=P.device) if weights is None else pad(weights, shape[2:])
+    largest_square = max((longest * scale) ** 2 * 1.001, 1e-30)
+    return FusedPairs(scaled, weights, left, right, padded_weights, scale**-2, largest_square)
 
 
 def holds_range(pairs: FusedPairs, threshold: float) -> bool:
@@ -131,7 +93,7 @@ def holds_range(pairs: FusedPairs, threshold: float) -> bool:
 
 
 def pruned_gram(
-    pairs: FusedPairs, threshold: float, X: torch.Tensor, configuration: Configuration | None = None
+    pairs: FusedPairs, threshold: float, X: torch.Tensor, shape: tuple[int, ...] = TILE
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """X'WSWX and WSw over the off-diagonal entries of PP' of magnitude at least `threshold`.
 
@@ -140,12 +102,11 @@ def pruned_gram(
     """
     from adaam.engines.gpu.kernels import accumulate_kernel
 
-    settings = configuration or Configuration()
-    BM, BN = settings.BM, settings.BN
+    BM, BN, DC, num_warps, num_stages = shape
     n, d = X.shape
     n_rows, K = pairs.left.shape
     weighted = X if pairs.weights is None else X * pairs.weights[:, None].to(X.dtype)
-    rows, x_scale = half_rows(weighted, n_rows, settings.DC, 2.0**10)
+    rows, x_scale = half_rows(weighted, n_rows, DC, 2.0**10)
     shrink = power_of_two(2.0**15 / pairs.largest_square)
     stride = rows.shape[1]
     tall = max(BM, STRIP_BYTES // (4 * stride) // BM * BM)
@@ -153,26 +114,13 @@ def pruned_gram(
     for first in range(0, n_rows, tall):
         blocks = min(tall, n_rows - first) // BM
         # Several segments also keep the chains of float32 additions short.
-        segments = max(_segments(blocks * (stride // settings.DC)), 4 if n_rows > 1 << 18 else 1)
+        segments = max(_segments(blocks * (stride // DC)), 4 if n_rows > 1 << 18 else 1)
         out = torch.empty((segments, blocks * BM, stride), dtype=torch.float32, device=X.device)
-        accumulate_kernel[(blocks, stride // settings.DC, segments)](
-            pairs.left,
-            pairs.right,
-            rows,
-            out,
-            _scaled(threshold, pairs),
-            shrink,
-            first // BM,
-            n_rows // BN,
-            -(-(n_rows // BN) // segments),
-            stride,
-            K=K,
-            BM=BM,
-            BN=BN,
-            DC=settings.DC,
-            num_warps=settings.num_warps,
-            num_stages=settings.num_stages,
-        )
+        accumulate_kernel[(blocks, stride // DC, segments)](
+            pairs.left, pairs.right, rows, out, threshold / pairs.unit, shrink,
+            first // BM, n_rows // BN, -(-(n_rows // BN) // segments), stride,
+            K=K, BM=BM, BN=BN, DC=DC, num_warps=num_warps, num_stages=num_stages,
+        )  # fmt: skip
         part = slice(first, min(first + blocks * BM, n))
         product = out.sum(dim=0, dtype=torch.float64)[: part.stop - part.start, :d]
         half += weighted[part].to(torch.float64).T @ product
@@ -192,7 +140,7 @@ def row_sums(pairs: FusedPairs, threshold: float) -> tuple[torch.Tensor, torch.T
     counts = torch.empty(n_rows // BM, dtype=torch.int64, device=pairs.P.device)
     inputs = (pairs.left, pairs.right, pairs.padded_weights)
     shapes: dict[str, Any] = {"WEIGHTED": weighted, "K": K, "BM": BM, "BN": BN, "num_warps": 8}
-    limit = _scaled(threshold, pairs)
+    limit = threshold / pairs.unit  # a power of two, which changes no bit
     row_sum_kernel[(n_rows // BM,)](*inputs, along, counts, limit, n_rows // BN, **shapes)
     column_sum_kernel[(n_rows // BN,)](*inputs, down, limit, n_rows // BN, **shapes)
     total = (along.to(torch.float64) + down) * pairs.unit
@@ -211,11 +159,6 @@ def half_rows(X: torch.Tensor, n_rows: int, width: int, largest: float) -> tuple
 def power_of_two(number: float) -> float:
     """Largest power of two up to a positive number."""
     return 2.0 ** math.floor(math.log2(number))
-
-
-def _scaled(threshold: float, pairs: FusedPairs) -> float:
-    """Return the threshold in the pairs' unit, which is a power of two and changes no bit."""
-    return threshold / pairs.unit
 
 
 def _segments(programs: int) -> int:

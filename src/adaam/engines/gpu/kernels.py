@@ -33,28 +33,11 @@ def _left_rows(left, rows, K: tl.constexpr):
 
 @triton.jit(do_not_specialize=["capacity", "n_tiles", "tiles_per_segment"])
 def count_kernel(
-    left,
-    right,
-    weights,
-    low,
-    high,
-    bins_per_unit,
-    above,
-    inside,
-    bins,
-    values,
-    shares,
-    cursor,
-    capacity,
-    n_tiles,
-    tiles_per_segment,
-    N_BINS: tl.constexpr,
-    WEIGHTED: tl.constexpr,
-    COLLECT: tl.constexpr,
-    K: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-):
+    left, right, weights, low, high, bins_per_unit,
+    above, inside, bins, values, shares, cursor, capacity, n_tiles, tiles_per_segment,
+    N_BINS: tl.constexpr, WEIGHTED: tl.constexpr, COLLECT: tl.constexpr,
+    K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
     """Count magnitudes above `high` and in [low, high] right of the diagonal, one row block and column segment each.
 
     N_BINS > 0 also counts by bins, COLLECT writes out the magnitudes inside.
@@ -110,21 +93,9 @@ def count_kernel(
 
 @triton.jit(do_not_specialize=["first_block", "n_tiles", "tiles_per_segment"])
 def accumulate_kernel(
-    left,
-    right,
-    X,
-    out,
-    threshold,
-    shrink,
-    first_block,
-    n_tiles,
-    tiles_per_segment,
-    stride,
-    K: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    DC: tl.constexpr,
-):
+    left, right, X, out, threshold, shrink, first_block, n_tiles, tiles_per_segment, stride,
+    K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, DC: tl.constexpr,
+):  # fmt: skip
     """S X over the columns right of the diagonal: a row block, a chunk of DC features and a column segment each.
 
     The tile of S is made, pruned and multiplied without leaving the registers, as attention kernels do.
@@ -153,18 +124,9 @@ def accumulate_kernel(
 
 @triton.jit(do_not_specialize=["n_tiles"])
 def row_sum_kernel(
-    left,
-    right,
-    weights,
-    sums,
-    kept_counts,
-    threshold,
-    n_tiles,
-    WEIGHTED: tl.constexpr,
-    K: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-):
+    left, right, weights, sums, kept_counts, threshold, n_tiles,
+    WEIGHTED: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
     """Sums of the kept entries right of the diagonal along each row, and how many a row block keeps."""
     block = tl.program_id(0)
     rows = block * BM + tl.arange(0, BM)
@@ -185,17 +147,9 @@ def row_sum_kernel(
 
 @triton.jit(do_not_specialize=["n_tiles"])
 def column_sum_kernel(
-    left,
-    right,
-    weights,
-    sums,
-    threshold,
-    n_tiles,
-    WEIGHTED: tl.constexpr,
-    K: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-):
+    left, right, weights, sums, threshold, n_tiles,
+    WEIGHTED: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
     """Sums of the kept entries right of the diagonal down each column, from the same tiles as along the rows."""
     # Long columns first: the last programs to start are the shortest.
     tile = n_tiles - 1 - tl.program_id(0)
@@ -227,17 +181,9 @@ def _inner_products(X, Y, rows, columns, D: tl.constexpr, BM: tl.constexpr, BN: 
 
 @triton.jit(do_not_specialize=["n_tiles", "tiles_per_program"])
 def nearest_in_groups_kernel(
-    X,
-    Y,
-    squares,
-    minima,
-    n_tiles,
-    tiles_per_program,
-    D: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
-):
+    X, Y, squares, minima, n_tiles, tiles_per_program,
+    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
     """Smallest |y|² - 2 x.y of each row x of a block within each tile of rows y."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     start = tl.program_id(1) * tiles_per_program
@@ -249,21 +195,9 @@ def nearest_in_groups_kernel(
 
 @triton.jit(do_not_specialize=["first_row", "n_tiles", "tiles_per_program"])
 def collect_near_kernel(
-    X,
-    squares,
-    bounds,
-    counts,
-    ids,
-    values,
-    first_row,
-    n_tiles,
-    tiles_per_program,
-    CAPACITY: tl.constexpr,
-    D: tl.constexpr,
-    BM: tl.constexpr,
-    BN: tl.constexpr,
-    BK: tl.constexpr,
-):
+    X, squares, bounds, counts, ids, values, first_row, n_tiles, tiles_per_program,
+    CAPACITY: tl.constexpr, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
     """Write out all y != x with |y|² - 2 x.y <= bounds[x], for the rows x of a block and a range of column tiles."""
     local = tl.program_id(0) * BM + tl.arange(0, BM)
     rows = first_row + local

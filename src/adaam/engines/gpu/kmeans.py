@@ -1,66 +1,55 @@
 """k-means on a device: all starts of k-means++ and Lloyd's iterations as one batch."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from adaam._typing import FloatMatrix
-from adaam.engines.blocks import row_blocks
-from adaam.engines.gpu.arrays import Place
+from adaam.engines.blocks import coordinate_order, row_blocks
+from adaam.engines.gpu.arrays import Place, host
+from adaam.engines.gpu.neighbors import nearest_known
+from adaam.engines.protocol import Clusters
 
 MAX_ITERATIONS = 300
 
 
-class Runs(NamedTuple):
-    """Centres (s, c, m) and weighted sums of squared distances (s,) of several runs."""
-
-    centers: torch.Tensor
-    inertia: torch.Tensor
+def kmeans(place: Place, Z: torch.Tensor, weights: torch.Tensor, n_clusters: int, n_init: int, seed: int) -> Clusters:
+    """Best of the runs by inertia, over rows in the order of their coordinates."""
+    present = torch.nonzero(weights)[:, 0]
+    if len(present) < n_clusters:
+        raise ValueError(f"n_clusters={n_clusters} exceeds the {len(present)} rows of positive weight.")
+    chosen = present[coordinate_order(Z[present])]
+    centers, inertia = kmeans_runs(place, Z[chosen], weights[chosen], n_clusters, n_init, [seed])
+    best = int(inertia.argmin())
+    labels, _ = nearest_known(place, Z, centers[best], 1)
+    return Clusters(host(centers[best]), host(labels[:, 0].contiguous()), float(inertia[best]))
 
 
 def kmeans_runs(
     place: Place, Z: torch.Tensor, weights: torch.Tensor, n_clusters: int, n_init: int, seeds: Sequence[int]
-) -> Runs:
-    """Run k-means from `n_init` starts for each seed, all at once, each until its labels stay the same.
-
-    Starts are drawn as scikit-learn's `KMeans(random_state=seed)` draws them, from the same random numbers.
-    """
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Centres (s, c, m) and inertia (s,) of k-means from `n_init` starts for each seed, all at once."""
     mean = Z.mean(dim=0)
     centred = Z - mean
-    draws = np.concatenate([start_draws(n_clusters, n_init, seed) for seed in seeds])
-    centers = _starts(place, centred, weights, n_clusters, draws)
-    centers, inertia = _lloyd(place, centred, weights, centers)
-    return Runs(centers + mean, inertia)
+    centers, inertia = _lloyd(place, centred, weights, _starts(place, centred, weights, n_clusters, n_init, seeds))
+    return centers + mean, inertia
 
 
-def coordinate_order(Z: torch.Tensor) -> torch.Tensor:
-    """Order of rows by their first coordinate, then by the second, and so on."""
-    first, order = Z[:, 0].sort(stable=True)
-    if not (first[1:] == first[:-1]).any():
-        return order
-    order = torch.arange(len(Z), device=Z.device)
-    for column in reversed(range(Z.shape[1])):
-        order = order[Z[order, column].sort(stable=True).indices]
-    return order
+def _starts(
+    place: Place, Z: torch.Tensor, weights: torch.Tensor, n_clusters: int, n_init: int, seeds: Sequence[int]
+) -> torch.Tensor:
+    """k-means++: each further centre is the best of several candidates drawn by their weighted squared distance.
 
-
-def nearest(place: Place, Z: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
-    """Index of the nearest centre of each row in each run, (n, s) for centres (s, c, m); the first one on a tie."""
-    return torch.cat([_distances(Z[rows], centers).argmin(dim=2) for rows in _blocks(place, Z, centers)])
-
-
-def _starts(place: Place, Z: torch.Tensor, weights: torch.Tensor, n_clusters: int, draws: FloatMatrix) -> torch.Tensor:
-    """k-means++: each further centre is the best of several candidates drawn by their weighted squared distance."""
-    n_init = len(draws)
-    U = place.vector(draws)
+    Candidates are as many, and drawn from the same random numbers, as those of scikit-learn's `KMeans`.
+    """
+    n_trials = 2 + int(np.log(n_clusters))
+    shape = (n_init, 1 + (n_clusters - 1) * n_trials)
+    U = place.vector(np.concatenate([np.random.RandomState(seed).random_sample(shape) for seed in seeds]))
     total = torch.cumsum(weights, dim=0)
     first = torch.searchsorted(total / total[-1], U[:, 0].contiguous(), right=True).clamp_(max=len(Z) - 1)
     chosen = [first]
     closest = _candidate_distances(place, Z, Z[first][:, None])[:, 0]  # (s, n)
-    runs = torch.arange(n_init, device=Z.device)
-    n_trials = trials_per_center(n_clusters)
+    runs = torch.arange(len(U), device=Z.device)
     potential = closest @ weights
     for c in range(n_clusters - 1):
         targets = U[:, 1 + c * n_trials : 1 + (c + 1) * n_trials] * potential[:, None]
@@ -126,7 +115,7 @@ def _assigned(
     s, c, m = centers.shape
     labels = torch.empty((s, len(Z)), dtype=torch.int64, device=Z.device)
     totals = torch.zeros((s * c, m + 1), dtype=torch.float64, device=Z.device)
-    for rows in _blocks(place, Z, centers):
+    for rows in row_blocks(len(Z), max(16, place.tile_bytes // (24 * s * c))):
         label = _distances(Z[rows], centers).argmin(dim=2)  # (rows, s)
         labels[:, rows] = label.T
         # Sums as one product with 0-1 columns: the same bits from run to run, which scattered additions are not.
@@ -164,21 +153,3 @@ def _distances(Z: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
     s, c, m = centers.shape
     flat = centers.reshape(s * c, m)
     return torch.addmm(flat.square().sum(dim=1), Z, flat.T, alpha=-2.0).view(len(Z), s, c)
-
-
-def _blocks(place: Place, Z: torch.Tensor, centers: torch.Tensor) -> list[slice]:
-    """Row blocks whose distances and 0-1 columns stay within the budget."""
-    n_centers = centers.numel() // centers.shape[-1]
-    return row_blocks(len(Z), max(16, place.tile_bytes // (24 * n_centers)))
-
-
-def start_draws(n_clusters: int, n_init: int, seed: int) -> FloatMatrix:
-    """Random numbers in [0, 1): for each start one for the first centre and several candidates for each other."""
-    n_trials = trials_per_center(n_clusters)
-    source = np.random.RandomState(seed)  # the stream that scikit-learn draws from
-    return np.stack([source.random_sample(1 + (n_clusters - 1) * n_trials) for _ in range(n_init)])
-
-
-def trials_per_center(n_clusters: int) -> int:
-    """Candidates for each further centre, as scikit-learn has it."""
-    return 2 + int(np.log(n_clusters))

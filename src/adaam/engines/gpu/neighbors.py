@@ -5,13 +5,13 @@ device unasked.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
 from adaam._typing import Column, FloatVector, IntVector
-from adaam.engines.blocks import row_blocks
-from adaam.engines.columns import at, spread, total
+from adaam.engines.blocks import at, row_blocks, spread
 from adaam.engines.compiled import uses_numba
 from adaam.engines.gpu.arrays import DeviceHalf, Place, host
 from adaam.engines.links import Links, links_of
@@ -31,74 +31,60 @@ def neighbors(
     place: Place, X: torch.Tensor, k: int, rows: torch.Tensor | None = None, *, fused: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Indices and distances of the k nearest others of each or of chosen rows, lower index first on a tie."""
-    if k == 0:
-        n = len(X) if rows is None else len(rows)
-        empty = torch.empty((n, 0), dtype=torch.float64, device=X.device)
-        return empty.long(), empty
-    if rows is not None:
-        return _plain(place, X, rows, k)
-    if not fused or len(X) < FUSED_ROWS or k > FUSED_NEIGHBORS or X.dtype != torch.float32:
-        return _plain(place, X, torch.arange(len(X), device=X.device), k)
-    indices, distances, proven = _fused(place, X, k)
-    open_rows = torch.nonzero(~proven)[:, 0]
-    if len(open_rows):
-        indices[open_rows], distances[open_rows] = _plain(place, X, open_rows, k)
-    return indices, distances
+    if rows is None and fused and len(X) >= FUSED_ROWS and 0 < k <= FUSED_NEIGHBORS and X.dtype == torch.float32:
+        indices, distances, proven = _fused(place, X, k)
+        rows = torch.nonzero(~proven)[:, 0]
+        if len(rows):
+            indices[rows], distances[rows] = _tiled(place, X, rows, X, k, others=True)
+        return indices, distances
+    rows = torch.arange(len(X), device=X.device) if rows is None else rows
+    return _tiled(place, X, rows, X, k, others=True)
 
 
-def _plain(place: Place, X: torch.Tensor, rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Neighbours of chosen rows by tiles of distances in X's precision."""
-    n = len(X)
-    width = min(k + SPARE, n - 1)
-    squares = X.square().sum(dim=1)
+def nearest_known(place: Place, Z: torch.Tensor, known: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices and distances of the k nearest known points of each row, lower index first on a tie."""
+    return _tiled(place, Z, torch.arange(len(Z), device=Z.device), known, k, others=False)
+
+
+def _tiled(
+    place: Place, Z: torch.Tensor, rows: torch.Tensor, known: torch.Tensor, k: int, *, others: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Nearest known points of chosen rows by tiles of distances in their precision; `others`: no row's own index."""
+    n = len(known)
+    width = min(k + SPARE, n - others)
+    squares = known.square().sum(dim=1)
     columns = min(n, MAX_COLUMNS)
-    height = max(16, place.tile_bytes // (2 * X.element_size() * columns))
+    height = max(16, place.tile_bytes // (2 * Z.element_size() * columns))
     found = []
     for part in row_blocks(len(rows), height):
-        chosen = rows[part]
-        best = torch.empty((len(chosen), 0), dtype=X.dtype, device=X.device)
-        ids = torch.empty((len(chosen), 0), dtype=torch.int64, device=X.device)
+        chosen, spans = rows[part], []
         for span in row_blocks(n, columns):
-            near = torch.addmm(squares[span], X[chosen], X[span].T, alpha=-2.0)
-            inside = (chosen >= span.start) & (chosen < span.stop)
-            near[torch.nonzero(inside)[:, 0], chosen[inside] - span.start] = torch.inf
+            near = torch.addmm(squares[span], Z[chosen], known[span].T, alpha=-2.0)
+            if others:
+                inside = (chosen >= span.start) & (chosen < span.stop)
+                near[torch.nonzero(inside)[:, 0], chosen[inside] - span.start] = torch.inf
             nearest, at = torch.topk(near, min(width, near.shape[1]), dim=1, largest=False)
-            best, ids = torch.cat([best, nearest], dim=1), torch.cat([ids, at + span.start], dim=1)
-            best, at = torch.topk(best, min(width, best.shape[1]), dim=1, largest=False)
-            ids = ids.gather(1, at)
-        found.append(_measured(place, X, chosen, ids, k))
+            spans.append((nearest, at + span.start))
+        best, ids = (torch.cat(each, dim=1) for each in zip(*spans, strict=True))
+        if ids.shape[1] > width:
+            ids = ids.gather(1, torch.topk(best, width, dim=1, largest=False).indices)
+        found.append(_measured(place, Z, chosen, known, ids, k))
     return torch.cat([ids for ids, _ in found]), torch.cat([distances for _, distances in found])
 
 
 def _measured(
-    place: Place, X: torch.Tensor, rows: torch.Tensor, candidates: torch.Tensor, k: int
+    place: Place, Z: torch.Tensor, rows: torch.Tensor, known: torch.Tensor, candidates: torch.Tensor, k: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the k nearest of the candidates by distances from differences: coincident rows are at distance 0."""
     candidates = candidates.sort(dim=1).values
-    distances = torch.empty(candidates.shape, dtype=torch.float64, device=X.device)
-    height = max(1, place.tile_bytes // (20 * X.shape[1] * candidates.shape[1]))
+    distances = torch.empty(candidates.shape, dtype=torch.float64, device=Z.device)
+    height = max(1, place.tile_bytes // (20 * max(1, Z.shape[1] * candidates.shape[1])))
     for part in row_blocks(len(rows), height):
         # Float64 takes the differences of float32 rows without error, so that equal distances come out equal.
-        difference = X[candidates[part]].to(torch.float64) - X[rows[part], None]
+        difference = known[candidates[part]].to(torch.float64) - Z[rows[part], None]
         distances[part] = torch.linalg.vector_norm(difference, dim=2)
     distances, order = distances.sort(dim=1, stable=True)
     return candidates.gather(1, order)[:, :k].contiguous(), distances[:, :k].contiguous()
-
-
-def nearest_known(place: Place, Z: torch.Tensor, known: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Indices and distances of the k nearest known points of each row, measured from differences in float64."""
-    squares = known.square().sum(dim=1)
-    width = min(k + SPARE, len(known))
-    height = max(16, place.tile_bytes // (2 * Z.element_size() * max(len(known), width * Z.shape[1])))
-    indices, distances = [], []
-    for part in row_blocks(len(Z), height):
-        near = torch.addmm(squares, Z[part], known.T, alpha=-2.0)
-        candidates = torch.topk(near, width, dim=1, largest=False).indices.sort(dim=1).values
-        difference = known[candidates].to(torch.float64) - Z[part, None]
-        lengths, order = torch.linalg.vector_norm(difference, dim=2).sort(dim=1, stable=True)
-        indices.append(candidates.gather(1, order)[:, :k])
-        distances.append(lengths[:, :k])
-    return torch.cat(indices), torch.cat(distances)
 
 
 def _fused(place: Place, X: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -137,11 +123,9 @@ def _fused(place: Place, X: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.T
         values = torch.full((tall, CAPACITY), torch.inf, dtype=torch.float32, device=X.device)
         tiles = n_rows // BN
         parts = max(1, min(tiles, 2112 // (tall // BM)))
-        grid = (tall // BM, parts)
-        shapes = {"CAPACITY": CAPACITY, "D": Y.shape[1], "BM": BM, "BN": BN, "BK": BK}
-        collect_near_kernel[grid](
-            Y, squares, bounds[first:], counts, ids, values, first, tiles, -(-tiles // parts), **shapes,
-            num_warps=8, num_stages=3,
+        collect_near_kernel[(tall // BM, parts)](
+            Y, squares, bounds[first:], counts, ids, values, first, tiles, -(-tiles // parts),
+            CAPACITY=CAPACITY, D=Y.shape[1], BM=BM, BN=BN, BK=BK, num_warps=8, num_stages=3,
         )  # fmt: skip
         real = slice(0, min(tall, n - first))
         rows = torch.arange(first, first + real.stop, device=X.device)
@@ -150,7 +134,7 @@ def _fused(place: Place, X: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.T
         enough = (counts[real] >= width) & (counts[real] <= CAPACITY)
         # Rows that found too few are searched again; until then any candidate stands in.
         candidates[~enough] = (rows[~enough, None] + torch.arange(1, width + 1, device=X.device)) % n
-        indices[rows], distances[rows] = _measured(place, X, rows, candidates, k)
+        indices[rows], distances[rows] = _measured(place, X, rows, X, candidates, k)
         left_out = torch.minimum(near[:, width], bounds[first : first + real.stop]) + squares[rows]
         reach = (left_out - slack).clamp_(min=0).sqrt() - errors[rows] - errors.max()
         proven[rows] = enough & (distances[rows, -1] * scale <= reach)
@@ -175,8 +159,7 @@ def _bounds(place: Place, Y: torch.Tensor, squares: torch.Tensor, n: int, k: int
         tall = part.stop - part.start
         minima = torch.empty((tall, tiles), dtype=torch.float32, device=Y.device)
         per_program = max(1, -(-tiles * (tall // BM) // 4224))
-        grid = (tall // BM, -(-tiles // per_program))
-        nearest_in_groups_kernel[grid](
+        nearest_in_groups_kernel[(tall // BM, -(-tiles // per_program))](
             Y[part], sample, sample_squares, minima, tiles, per_program,
             D=Y.shape[1], BM=BM, BN=BN, BK=BK, num_warps=4, num_stages=3,
         )  # fmt: skip
@@ -186,50 +169,19 @@ def _bounds(place: Place, Y: torch.Tensor, squares: torch.Tensor, n: int, k: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DeviceGraph:
-    """Neighbours of each row in compressed rows; see `NeighborGraph`."""
-
-    starts: torch.Tensor  # (n + 1,), int64
-    indices: torch.Tensor  # int64
-    distances: torch.Tensor  # float64
-    shares: Column  # one for each entry; 1.0 where all are whole
-    copies: Column
-    measured: bool
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.starts) - 1
+class DeviceGraph(NeighborGraph):
+    """Graph of tensors; shares and copies that are all the same are a float."""
 
     def host(self) -> NeighborGraph:
         """Bring the graph to the host."""
-        shares, copies = (part if isinstance(part, float) else host(part) for part in (self.shares, self.copies))
-        return NeighborGraph(
-            host(self.starts),
-            host(self.indices),
-            host(self.distances),
-            spread(shares, len(self.indices)),
-            spread(copies, self.n_rows),
-            self.measured,
-        )
+        starts, indices, distances = host(self.starts), host(self.indices), host(self.distances)
+        shares, copies = spread(host(self.shares), len(indices)), spread(host(self.copies), self.n_rows)
+        return NeighborGraph(starts, indices, distances, shares, copies, self.measured)
 
-    def rows(self) -> torch.Tensor:
+    def rows(self) -> Any:
         """Row that each neighbour entry belongs to."""
         rows = torch.arange(self.n_rows, device=self.starts.device)
-        return rows.repeat_interleave(self.starts.diff(), output_size=len(self.indices))
-
-    def mean_distance(self, weights: Column) -> float:
-        """Mean of all neighbour distances, copies counted."""
-        taken = self.shares
-        if not isinstance(weights, float):
-            taken = taken * weights[self.rows()] * weights[self.indices]
-        counted = total(taken, len(self.indices)) + total(weights * self.copies, self.n_rows)
-        return float((taken * self.distances).sum()) / counted if counted > 0 else 0.0
-
-    def farthest(self) -> torch.Tensor:
-        """Distance of each row to its farthest neighbour; 0 without any."""
-        farthest = torch.zeros(self.n_rows, dtype=torch.float64, device=self.starts.device)
-        return farthest.scatter_reduce_(0, self.rows(), self.distances, "amax")
+        return rows.repeat_interleave(torch.diff(self.starts), output_size=len(self.indices))
 
     def piece_sizes(self) -> IntVector:
         """Rows in each connected piece, directions ignored, largest first.
@@ -253,26 +205,26 @@ class DeviceGraph:
         if whole:
             return np.array([self.n_rows])
         sizes = torch.bincount(lowest)
-        return host(sizes[sizes > 0].sort(descending=True).values)
+        return np.asarray(host(sizes[sizes > 0].sort(descending=True).values))
 
     def links(self, weights: FloatVector) -> Links:
         """Links that the neighbours make, averaged over the two directions; see `NeighborGraph.links`."""
         nodes, others = self.rows(), self.indices
         rows = torch.as_tensor(np.array(weights), device=nodes.device)
-        given = self.shares * rows[nodes] * rows[others] / 2
+        given = self.shares * self.pair_weights(rows) / 2
         both = torch.cat([nodes, others]), torch.cat([others, nodes]), torch.cat([given, given])
-        return links_of(*both, rows * self.copies, compiled=uses_numba("auto", self.n_rows))
+        return links_of(*both, rows * self.copies, compiled=uses_numba(self.kernels, self.n_rows))
 
     def heat_half(self, heat: FittedHeat, weights: Column) -> DeviceHalf:
         """Half H of the affinity H + H' of heat weights, the larger of a pair's two; copies of a row weigh 1."""
         rows, columns, f = self.rows(), self.indices, self.shares
         reverse, mutual = self._reverse(rows)
-        values = _heat(heat, rows, columns, self.distances)
+        values = heat.weights(rows, columns, self.distances)
         if not self.measured:
             values = torch.where(mutual, torch.maximum(values, values[reverse]), values)
         # Both directions taken: f + g - fg = f(1 - g/2) + g(1 - f/2), one part for either entry.
         g = mutual * at(f, reverse)
-        values = values * f * (1.0 - g / 2) * at(weights, rows) * at(weights, columns)
+        values = values * f * (1.0 - g / 2) * self.pair_weights(weights)
         return DeviceHalf(self.starts, columns, values, weights * self.copies / 2)
 
     def _reverse(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -286,22 +238,7 @@ class DeviceGraph:
 
 def on_device(place: Place, graph: NeighborGraph) -> DeviceGraph:
     """Copy a host graph to the device."""
-    long = torch.int64
-    return DeviceGraph(
-        place.vector(graph.starts, long),
-        place.vector(graph.indices, long),
-        place.vector(graph.distances),
-        place.vector(graph.shares) if (graph.shares != 1.0).any() else 1.0,
-        place.vector(graph.copies) if graph.copies.any() else 0.0,
-        graph.measured,
-    )
-
-
-def _heat(heat: FittedHeat, rows: torch.Tensor, columns: torch.Tensor, distances: torch.Tensor) -> torch.Tensor:
-    """Weight of each pair, in [0, 1]; coincident rows get 1."""
-    bandwidth = heat.bandwidths
-    if not isinstance(bandwidth, float):
-        bandwidth = bandwidth[rows].sqrt() * bandwidth[columns].sqrt()
-    exponent = (distances / bandwidth) ** heat.power
-    # 0 / 0: all neighbours coincide, and a bandwidth of zero must not separate them.
-    return torch.where(distances == 0, 0.0, exponent).neg_().exp_()
+    starts, indices = (place.vector(part, torch.int64) for part in (graph.starts, graph.indices))
+    shares = place.vector(graph.shares) if (graph.shares != 1.0).any() else 1.0
+    copies = place.vector(graph.copies) if graph.copies.any() else 0.0
+    return DeviceGraph(starts, indices, place.vector(graph.distances), shares, copies, graph.measured)

@@ -6,18 +6,53 @@ engine (`engines.pruned.cut`); change here how a device guesses its bracket and 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 
 from adaam.engines.blocks import row_blocks
-from adaam.engines.gpu.arrays import host
+from adaam.engines.gpu.arrays import NUMPY_DTYPES, Place, host
 from adaam.engines.pruned import cut
-from adaam.engines.pruned.cut import Bracket
+from adaam.engines.pruned.cut import Bracket, Tally
+
+if TYPE_CHECKING:
+    from adaam.engines.gpu.fused import FusedPairs
+
+# Entries of PP' right of the diagonal, each computed the same way in every pass, down to the last bit. Magnitudes are
+# in the pairs' own unit, `unit` times smaller than those of PP'; weights are None where all are 1.
+DevicePairs: TypeAlias = "TilePairs | FusedPairs"
 
 SAMPLED_PAIRS = 1 << 22  # pairs looked at to guess the first bracket, at most
 MAX_COLLECTED = 1 << 20  # entries a pass may write out; a fuller bracket is narrowed by bins first
+
+
+def cut_gram(
+    place: Place,
+    P: torch.Tensor,
+    weights: torch.Tensor | None,
+    diagonal: torch.Tensor,
+    t: float,
+    known_cut: float | None,
+    X: torch.Tensor,
+    *,
+    fused: bool,
+) -> tuple[float, torch.Tensor, torch.Tensor]:
+    """Cut of PP' to t entries, unless it is known, and X'WSWX and WSw of what that keeps."""
+    tiles = TilePairs(P, weights, max(64, int((place.tile_bytes / P.element_size()) ** 0.5) // 64 * 64))
+    split = None
+    if fused and P.dtype == torch.float32:
+        from adaam.engines.gpu import fused as kernels
+
+        split = kernels.fused_pairs(P, weights)
+    found: float | None = known_cut
+    pairs: DevicePairs = tiles if split is None else split
+    if found is None:
+        found = cut.exact_cut(DeviceEntries(pairs, diagonal), t) * float(pairs.unit)
+    threshold = cut.kept_from(found, NUMPY_DTYPES[P.dtype])
+    if split is not None and kernels.holds_range(split, threshold):
+        return found, *kernels.pruned_gram(split, threshold, X)
+    return found, *pruned_gram(tiles, threshold, X)
 
 
 class Counts(NamedTuple):
@@ -29,67 +64,9 @@ class Counts(NamedTuple):
     above: torch.Tensor  # float64
     inside: torch.Tensor  # float64
     bins: torch.Tensor | None = None
-    collected: "Collected | None" = None
-
-
-class Collected(NamedTuple):
-    """Entries inside a bracket, as far as there was room for them."""
-
-    values: torch.Tensor  # (capacity,)
-    shares: torch.Tensor  # (capacity,), float64: multiplicity of each
-    n_found: torch.Tensor  # how many there are, in room or not
-
-
-class DevicePairs(Protocol):
-    """Entries of PP' right of the diagonal, each computed the same way in every pass, down to the last bit.
-
-    All magnitudes are in the pairs' own unit, `unit` times smaller than those of PP'.
-    """
-
-    P: torch.Tensor  # (n, r), in the unit's square root
-    weights: torch.Tensor | None  # float64; None means 1 each
-    unit: float
-
-    def count(self, low: float, high: float, *, n_bins: int = 0, capacity: int = 0) -> Counts:
-        """Count entries against [low, high], low > 0, each pair for both directions.
-
-        `n_bins` counts those inside also by equal parts, exactly but for the edges of the parts; `capacity` writes them
-        out, as far as there is room for them.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceTally:
-    """What a pass found, as `exact_cut` asks for it; values stay on the device."""
-
-    above: float
-    inside: float
-    bracket: Bracket
-    bins: Any = None  # on the host
-    values: torch.Tensor | None = None
-    shares: torch.Tensor | None = None
-
-    @property
-    def binned(self) -> bool:
-        """Whether entries were counted by bins alone."""
-        return self.bins is not None
-
-    def holds(self, t: float) -> bool:
-        """Whether the t-th largest entry lies inside the bracket."""
-        return self.above < t <= self.above + self.inside
-
-    def reaching(self, t: float) -> float:
-        """Largest value, or edge of a bin, with a total share of at least `t` at or above it."""
-        if self.bins is not None:
-            reached = self.above + np.cumsum(self.bins[::-1])[::-1]
-            return float(self.bracket.bin_edges()[np.flatnonzero(reached >= t)[-1]])
-        if self.values is None or self.shares is None:
-            return self.bracket.low
-        values, order = torch.sort(self.values, descending=True, stable=True)
-        reached = torch.cumsum(self.shares[order], dim=0)
-        wanted = torch.full((1,), t - self.above, dtype=reached.dtype, device=reached.device)
-        return float(values[torch.searchsorted(reached, wanted).clamp_(max=len(values) - 1)])
+    values: torch.Tensor | None = None  # (capacity,): entries inside, as far as there was room for them
+    shares: torch.Tensor | None = None  # (capacity,), float64: multiplicity of each
+    n_found: torch.Tensor | None = None  # how many there are, in room or not
 
 
 class DeviceEntries:
@@ -97,7 +74,7 @@ class DeviceEntries:
 
     def __init__(self, pairs: DevicePairs, diagonal: torch.Tensor) -> None:
         self.pairs, self.diagonal = pairs, diagonal
-        self.dtype = np.float32 if pairs.P.dtype == torch.float32 else np.float64
+        self.dtype = NUMPY_DTYPES[pairs.P.dtype].type
         # Diagonal entries of PP', summed in float64 and rounded to P's precision.
         self.squares = pairs.P.to(torch.float64).square().sum(dim=1).to(pairs.P.dtype)
         self._largest: float | None = None
@@ -110,67 +87,49 @@ class DeviceEntries:
         return self._largest * (1 + 1e-4)
 
     def guess(self, t: float) -> Bracket:
-        """Bracket the t-th largest entry from sampled pairs and the whole diagonal, four standard errors either way."""
+        """Bracket the t-th largest entry, most likely."""
         low, high, self._largest, expected = _guess(self.pairs, self.squares, self.diagonal, t).tolist()
         self._crowded = expected > MAX_COLLECTED // 2
         return Bracket(low, high)
 
-    def tally(self, bracket: Bracket) -> DeviceTally:
+    def tally(self, bracket: Bracket) -> Tally:
         """Count all entries against a bracket: one by one, or by bins where they do not fit."""
         tiny = float(np.nextafter(self.dtype(0), self.dtype(1)))
         low, high = max(bracket.low, tiny), bracket.high
         if high < low:
-            return DeviceTally(0.0, 0.0, bracket)
+            return Tally(0.0, np.empty(0), np.empty(0))
         crowded, self._crowded = self._crowded, False
+        own = (self.squares >= low) & (self.squares <= high) & (self.diagonal > 0)
         if low == high:
-            above, inside, _ = self._read(self.pairs.count(low, high), low, high)
-            return DeviceTally(above, inside, Bracket(low, high))
+            above, inside, _ = self._read(self.pairs.count(low, high), own, high)
+            return Tally(above, np.array([low]), np.array([inside]))
         if not crowded:
             counts = self.pairs.count(low, high, capacity=MAX_COLLECTED)
-            above, inside, n_found = self._read(counts, low, high)
-            if n_found <= MAX_COLLECTED and counts.collected is not None:
-                own = self._inside(low, high)
-                values = torch.cat([counts.collected.values[: int(n_found)], self.squares[own]])
-                shares = torch.cat([counts.collected.shares[: int(n_found)], self.diagonal[own]])
-                return DeviceTally(above, inside, Bracket(low, high), None, values, shares)
-        counts = self.pairs.count(low, high, n_bins=cut.N_BINS)
-        above, inside, _ = self._read(counts, low, high)
+            above, inside, n_found = self._read(counts, own, high)
+            if n_found <= MAX_COLLECTED and counts.values is not None and counts.shares is not None:
+                values = torch.cat([counts.values[: int(n_found)], self.squares[own]])
+                shares = torch.cat([counts.shares[: int(n_found)], self.diagonal[own]])
+                return Tally(above, values, shares, inside=inside)
+        counts = self.pairs.count(low, high, binned=True)
+        above, _, _ = self._read(counts, own, high)
         assert counts.bins is not None
-        bins = counts.bins.index_add(
-            0, bin_of(self.squares, low, high, cut.N_BINS), self.diagonal * self._inside(low, high)
-        )
-        return DeviceTally(above, inside, Bracket(low, high), host(bins))
+        counted = Bracket(low, high)
+        bins = counts.bins.index_add(0, counted.bins(self.squares), self.diagonal * own)
+        return Tally(above, counted.bin_edges(), host(bins), binned=True)
 
-    def _read(self, counts: Counts, low: float, high: float) -> list[float]:
+    def _read(self, counts: Counts, own: torch.Tensor, high: float) -> list[float]:
         """Multiplicity above and inside with the diagonal, and how many entries were collected, read at once."""
         above = counts.above + (self.diagonal * (self.squares > high)).sum()
-        inside = counts.inside + (self.diagonal * self._inside(low, high)).sum()
-        n_found = torch.zeros_like(above) if counts.collected is None else counts.collected.n_found.to(torch.float64)
+        inside = counts.inside + (self.diagonal * own).sum()
+        n_found = torch.zeros_like(above) if counts.n_found is None else counts.n_found.to(torch.float64)
         found: list[float] = torch.stack([above, inside, n_found]).tolist()
         return found
-
-    def _inside(self, low: float, high: float) -> torch.Tensor:
-        """Diagonal entries that count and lie in [low, high]."""
-        return (self.squares >= low) & (self.squares <= high) & (self.diagonal > 0)
-
-
-def bin_of(magnitudes: torch.Tensor, low: float, high: float, n_bins: int) -> torch.Tensor:
-    """Bin of each magnitude inside [low, high]."""
-    return ((magnitudes - low) * bins_per_unit(low, high, n_bins)).long().clamp_(0, n_bins - 1)
-
-
-def bins_per_unit(low: float, high: float, n_bins: int) -> float:
-    """How many bins a magnitude of 1 spans; finite however narrow the bracket."""
-    return min(n_bins / (high - low), float(np.finfo(np.float32).max))
 
 
 def _guess(pairs: DevicePairs, squares: torch.Tensor, diagonal: torch.Tensor, t: float) -> torch.Tensor:
     """Bracket the cut from sampled pairs and the whole diagonal, four standard errors either way.
 
-    Returns
-    -------
-    tensor of shape (4,)
-        Low and high end, largest magnitude of the diagonal, and how many entries lie between the ends, about.
+    A tensor of its low and high end, the largest magnitude of the diagonal, and about how many entries lie between.
     """
     P, weights = pairs.P, pairs.weights
     n = len(P)
@@ -216,11 +175,15 @@ class TilePairs:
                 tile = self.P[rows] @ self.P[columns].T
                 yield rows, columns, tile.triu_(1) if columns == rows else tile
 
-    def count(self, low: float, high: float, *, n_bins: int = 0, capacity: int = 0) -> Counts:
-        """Count entries against [low, high], by bins or one by one where asked for."""
+    def count(self, low: float, high: float, *, binned: bool = False, capacity: int = 0) -> Counts:
+        """Count entries against [low, high], low > 0, each pair for both directions.
+
+        Those inside are also counted by bins where `binned`, exactly but for the edges of bins; `capacity` writes them
+        out, as far as there is room for them.
+        """
         above = torch.zeros((), dtype=torch.float64, device=self.P.device)
         inside, n_held = torch.zeros_like(above), 0
-        bins = torch.zeros(n_bins, dtype=torch.float64, device=self.P.device)
+        bins = torch.zeros(cut.N_BINS, dtype=torch.float64, device=self.P.device)
         empty = torch.zeros(0, dtype=self.P.dtype, device=self.P.device)
         parts = [(empty, empty.to(torch.float64))]
         for rows, columns, tile in self.tiles():
@@ -232,16 +195,16 @@ class TilePairs:
                 shares *= self.weights[rows][row] * self.weights[columns][column]
             inside += shares.sum()
             n_held += len(row)
-            if n_bins:
-                bins.index_add_(0, bin_of(tile[row, column], low, high, n_bins), shares)
+            if binned:
+                bins.index_add_(0, Bracket(low, high).bins(tile[row, column]), shares)
             elif n_held <= capacity:
                 parts.append((tile[row, column], shares))
-        if n_bins:
+        if binned:
             return Counts(above, inside, bins)
         if not capacity:
             return Counts(above, inside)
         values, shares = (torch.cat(part) for part in zip(*parts, strict=True))
-        return Counts(above, inside, None, Collected(values, shares, torch.full_like(above, n_held)))
+        return Counts(above, inside, None, values, shares, torch.full_like(above, n_held))
 
     def _total(self, chosen: torch.Tensor, rows: slice, columns: slice) -> torch.Tensor:
         """Multiplicity of the chosen entries of a tile, both directions."""

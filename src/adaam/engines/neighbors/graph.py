@@ -1,18 +1,30 @@
-"""The nearest-neighbour graph on the host, and the affinity that a heat kernel gives to its edges."""
+"""The nearest-neighbour graph on the host, the affinity of a heat kernel on its edges, and ties among neighbours.
 
+Rows tied at the k-th place share it. A row of weight w counts as w coincident rows. From a search to neighbourhoods the
+same code runs on NumPy arrays and on tensors.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from adaam._typing import Column, FloatMatrix, FloatVector, IntMatrix, IntVector, Sparse, Tall
-from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.columns import spread
+from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Sparse, Tall
+from adaam.engines.blocks import at, beside, namespace, ordered_map, short_blocks, spread, total
 from adaam.engines.compiled import uses_numba
-from adaam.engines.links import Links
+from adaam.engines.links import Links, exactly_summable
 
-BLOCK_BYTES = 1 << 22
+# Rows of weight below one fill a neighbourhood slowly; past this many times k neighbours it stays unfilled.
+MAX_WIDENING = 16
+
+# Starts, indices, distances, shares and copies, as a `NeighborGraph` has them; a float where all are the same.
+Neighborhoods: TypeAlias = tuple[Any, Any, Any, Column, Column]
+
+# Indices and distances of so many nearest others of all rows, or of chosen ones: NumPy arrays or tensors, (n, width).
+Search: TypeAlias = Callable[[int, Any], tuple[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,50 +38,18 @@ class FittedHeat:
     bandwidths: Column
     power: int
 
-    def weights(self, rows: IntMatrix, columns: IntMatrix, distances: FloatMatrix) -> FloatMatrix:
-        """Weight of each pair, in [0, 1]; coincident rows get 1. Bandwidths and pairs are on the host."""
-        bandwidth = self.bandwidths
+    def weights(self, rows: Any, columns: Any, distances: Any) -> Any:
+        """Weight of each pair, in [0, 1]; coincident rows get 1. NumPy arrays or tensors."""
+        xp, bandwidth = namespace(distances), self.bandwidths
         if not isinstance(bandwidth, float):
-            bandwidth = np.sqrt(bandwidth[rows]) * np.sqrt(bandwidth[columns])
-        return pair_weights(distances, bandwidth, self.power)
-
-
-def pair_weights(distances: FloatMatrix, bandwidth: Column, power: int) -> FloatMatrix:
-    """Weights of pairs whose bandwidths are known: one each, or one for all."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        exponent = distances / bandwidth
-    if power != 1:
-        exponent **= power
-    # 0 / 0: all neighbours coincide, and a bandwidth of zero must not separate them.
-    exponent[distances == 0] = 0.0
-    return np.asarray(np.exp(np.negative(exponent, out=exponent), out=exponent))
-
-
-def reverse_entries(starts: IntVector, indices: IntVector) -> IntVector:
-    """Position of entry (j, i) for each entry (i, j) of compressed rows without repeated entries; -1 if absent.
-
-    Turning a matrix over sorts it by counting, so that two turns leave one list of keys for the entries and one for
-    their partners, both ascending: looking one up in the other then walks through memory in order.
-    """
-    n, n_entries = len(starts) - 1, len(indices)
-    narrow = np.int32 if max(n, n_entries) < np.iinfo(np.int32).max else np.int64
-    positions = np.arange(n_entries, dtype=narrow)
-    by_rows = csr_array((positions, indices.astype(narrow), starts.astype(narrow)), shape=(n, n))
-    by_columns = csr_array(by_rows.T)
-    by_rows = csr_array(by_columns.T)
-    forward, backward = _keys(by_rows), _keys(by_columns)
-    at = np.minimum(np.searchsorted(forward, backward), max(n_entries - 1, 0))
-    reverse = np.full(n_entries, -1, dtype=np.intp)
-    # by_columns holds at (j, i) where entry (i, j) stands; its partner is the entry (j, i) itself.
-    reverse[by_columns.data] = np.where(forward[at] == backward, by_rows.data[at], -1) if n_entries else -1
-    return reverse
-
-
-def _keys(matrix: csr_array) -> IntVector:
-    """Row and column of each entry as one number."""
-    n = matrix.shape[0]
-    rows = np.repeat(np.arange(n, dtype=np.int64) * n, np.diff(matrix.indptr))
-    return np.asarray(rows + matrix.indices)
+            bandwidth = bandwidth[rows] ** 0.5 * bandwidth[columns] ** 0.5
+        with np.errstate(invalid="ignore", divide="ignore"):
+            exponent = distances / bandwidth
+        if self.power != 1:
+            exponent **= self.power
+        # 0 / 0: all neighbours coincide, and a bandwidth of zero must not separate them.
+        exponent = xp.where(distances == 0, 0.0, exponent)  # a mask as index would wait for a device
+        return xp.exp(xp.negative(exponent, out=exponent), out=exponent)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,13 +76,12 @@ class HostHalf:
             dense = product.toarray() if issparse(product) else product
             return np.asarray(np.asarray(block, np.float64).T @ dense.astype(np.float64))
 
-        blocks = row_blocks(X.shape[0], max(16, BLOCK_BYTES // (16 * max(1, X.shape[1]))))
-        return np.asarray(sum(ordered_map(part, blocks)))
+        return np.asarray(sum(ordered_map(part, short_blocks(X.shape[0], 2 * X.shape[1]))))
 
 
 @dataclass(frozen=True, slots=True)
 class NeighborGraph:
-    """Neighbours of each row in compressed rows: self excluded, nearest first.
+    """Neighbours of each row in compressed rows: self excluded, nearest first; NumPy arrays, or tensors on a device.
 
     `shares` tells which part of a neighbour is taken: 1 but for those tied at the k-th place, who share what is left of
     it. `copies` counts the row's own copies among its neighbours. `measured` says that distances were found between the
@@ -113,8 +92,8 @@ class NeighborGraph:
     starts: IntVector  # (n + 1,)
     indices: IntVector
     distances: FloatVector
-    shares: FloatVector
-    copies: FloatVector  # (n,)
+    shares: Column
+    copies: Column  # (n,)
     measured: bool = False
     kernels: str = "auto"
 
@@ -124,33 +103,32 @@ class NeighborGraph:
         return len(self.starts) - 1
 
     def host(self) -> "NeighborGraph":
-        """Return the graph itself: it is on the host."""
+        """Bring the graph to the host, for learners that look at single neighbours."""
         return self
 
     def rows(self) -> IntVector:
         """Row that each neighbour entry belongs to."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.starts))
 
+    def pair_weights(self, weights: Column) -> Column:
+        """Product of the weights of the two rows of each entry."""
+        return weights**2 if isinstance(weights, float) else weights[self.rows()] * weights[self.indices]
+
     def mean_distance(self, weights: Column) -> float:
         """Mean of all neighbour distances, copies counted."""
-        weights = spread(weights, self.n_rows)
-        taken = self.shares
-        if (weights != 1.0).any():
-            taken = weights[self.rows()] * taken * weights[self.indices]
-        total = taken.sum() + (weights * self.copies).sum()
-        return float(taken @ self.distances / total) if total > 0 else 0.0
+        taken = self.shares * self.pair_weights(weights)
+        counted = total(taken, len(self.indices)) + total(weights * self.copies, self.n_rows)
+        return float((taken * self.distances).sum()) / counted if counted > 0 else 0.0
 
-    def farthest(self) -> FloatVector:
+    def farthest(self) -> Column:
         """Distance of each row to its farthest neighbour; 0 without any."""
-        farthest = np.zeros(self.n_rows)
-        np.maximum.at(farthest, self.rows(), self.distances)
-        return farthest
+        xp, ends = namespace(self.distances), self.starts[1:]
+        none = xp.zeros(1, dtype=self.distances.dtype, device=self.distances.device)
+        return xp.concatenate([self.distances, none])[xp.where(ends > self.starts[:-1], ends - 1, -1)]
 
     def piece_sizes(self) -> IntVector:
         """Rows in each connected piece, directions ignored, largest first."""
-        # In the precision and width of indices that SciPy works in, nothing is copied.
-        entries = (self.shares, self.indices.astype(np.int32), self.starts.astype(np.int32))
-        edges = csr_array(entries, shape=(self.n_rows, self.n_rows))
+        edges = self._matrix(self.shares)
         if _in_one_piece(edges):
             return np.array([self.n_rows])
         _, piece = connected_components(edges, directed=False)
@@ -163,14 +141,14 @@ class NeighborGraph:
         alike. Copies of a row link it to itself.
         """
         n = self.n_rows
-        given = self.shares * weights[self.rows()] * weights[self.indices]
-        directed = csr_array((given, self.indices.astype(np.int32), self.starts.astype(np.int32)), shape=(n, n))
+        directed = self._matrix(self.shares * self.pair_weights(weights))
         both = csr_array((directed + directed.T) / 2)
         both.sort_indices()
         nodes, others = np.repeat(np.arange(n), np.diff(both.indptr)), both.indices.astype(np.intp)
-        return Links(nodes, others, both.data, np.asarray(weights * self.copies), uses_numba(self.kernels, n))
+        values, loops = exactly_summable(both.data), np.asarray(weights * self.copies)
+        return Links(nodes, others, values, loops, uses_numba(self.kernels, n))
 
-    def heat_half(self, heat: FittedHeat, weights: Column) -> HostHalf:
+    def heat_half(self, heat: FittedHeat, weights: Column) -> Any:
         """Half H of the affinity H + H' of heat weights, the larger of a pair's two; copies of a row weigh 1."""
         # One bandwidth for all asks for no row.
         rows = self.indices if isinstance(heat.bandwidths, float) else self.rows()
@@ -179,22 +157,19 @@ class NeighborGraph:
 
     def half(self, values: FloatVector, weights: Column, *, same_both_ways: bool) -> csr_array:
         """Values on the entries, each pair's larger one split between the entries of its two directions."""
-        n, f, w = self.n_rows, self.shares, spread(weights, self.n_rows)
-        reverse = reverse_entries(self.starts, self.indices)
-        mutual = reverse >= 0
-        larger = values if same_both_ways else np.where(mutual, np.maximum(values, values[reverse]), values)
-        # Both directions taken: f + g - fg = f(1 - g/2) + g(1 - f/2), one part for either entry. Few shares are not 1.
-        data = np.multiply(larger, 0.5, out=larger.copy(), where=mutual)
-        partial = np.flatnonzero(f != 1.0)
-        partial = np.union1d(partial, reverse[partial[mutual[partial]]])
-        g = np.where(mutual[partial], f[reverse[partial]], 0.0)
-        data[partial] = larger[partial] * f[partial] * (1.0 - g / 2)
-        if (w != 1.0).any():
-            data *= w[self.rows()] * w[self.indices]
-        half = csr_array((data, self.indices, self.starts), shape=(n, n))
+        taken, larger = self._matrix(self.shares), self._matrix(values * self.pair_weights(weights))
+        if not same_both_ways:
+            larger = larger.maximum(larger.T)
+        # Both directions taken: f + g - fg = (f - fg/2) + (g - fg/2), one part for either entry.
+        half = larger.multiply(taken - taken.multiply(taken.T) / 2)
         if self.copies.any():
-            half = csr_array(half + diags_array(w * self.copies / 2))
-        return half
+            half = half + diags_array(weights * self.copies / 2)
+        return csr_array(half)
+
+    def _matrix(self, values: FloatVector) -> csr_array:
+        """Values on the entries, with indices of the width that SciPy works in: nothing is then copied again."""
+        entries = (values, self.indices.astype(np.int32), self.starts.astype(np.int32))
+        return csr_array(entries, shape=(self.n_rows, self.n_rows))
 
 
 def _in_one_piece(edges: csr_array) -> bool:
@@ -203,3 +178,145 @@ def _in_one_piece(edges: csr_array) -> bool:
     reached[breadth_first_order(edges, 0, return_predecessors=False)] = True
     rest = np.flatnonzero(~reached)
     return len(rest) == 0 or bool((edges[rest] @ reached.astype(np.float64) > 0).all())
+
+
+class SharedPlaces(NamedTuple):
+    """Entries of rows with ties or copies among their neighbours, in the order of rows, nearest first."""
+
+    rows: Any
+    indices: Any
+    distances: Any
+    shares: Any
+
+
+def widest(n: int, k: int) -> int:
+    """Neighbours that a search may ask for."""
+    return min(n - 1, MAX_WIDENING * k)
+
+
+def tie_tolerance(rms_length: float, dtype: Any) -> float:
+    """Differences of distances that are rounding: of each coordinate, and of the sums made from them in float64."""
+    return float((2 * np.finfo(dtype).eps + 64 * np.finfo(np.float64).eps) * rms_length)
+
+
+def own_copies(weights: Column, k: int) -> Column:
+    """Copies of each row that are among its k nearest."""
+    if isinstance(weights, float):
+        return min(max(weights - 1.0, 0.0), float(k))
+    return namespace(weights).clip(weights - 1.0, 0.0, k)
+
+
+def neighborhoods(search: Search, weights: Column, n: int, k: int, tolerance: Any) -> Neighborhoods:
+    """Find the k nearest others of each of n rows; those whose distances differ by no more than `tolerance` tie."""
+    copies = own_copies(weights, k)
+    # Two more than k: a pair tied at the last place, the everyday tie, is then seen whole.
+    indices, distances = search(min(k + 2, widest(n, k)), None)
+    xp, device = namespace(indices), indices.device
+    settled = _settled(weights, indices, distances, k, tolerance)
+    if bool(settled.all()):
+        starts = xp.arange(n + 1, device=device) * k
+        return starts, indices[:, :k].reshape(-1), distances[:, :k].reshape(-1), 1.0, copies
+    chosen, open_rows = xp.nonzero(settled), xp.nonzero(~settled)
+    chosen, open_rows = (part[0] if isinstance(part, tuple) else part[:, 0] for part in (chosen, open_rows))
+    found = indices[open_rows], distances[open_rows]
+    shared = _shared_places(search, found, weights, open_rows, n, k, tolerance)
+    counts = settled * k + xp.bincount(shared.rows, minlength=n)
+    starts = xp.concatenate([xp.zeros(1, dtype=counts.dtype, device=device), xp.cumsum(counts, axis=0)])
+    plain = (starts[chosen, None] + xp.arange(k, device=device)).reshape(-1)
+    within = xp.arange(len(shared.rows), device=device) - xp.searchsorted(shared.rows, shared.rows)
+    tied = starts[shared.rows] + within
+
+    def merged(settled_part: Any, shared_part: Any) -> Any:
+        out = xp.empty(len(plain) + len(tied), dtype=shared_part.dtype, device=device)
+        out[plain], out[tied] = settled_part, shared_part
+        return out
+
+    return (
+        starts,
+        merged(indices[chosen, :k].reshape(-1), shared.indices),
+        merged(distances[chosen, :k].reshape(-1), shared.distances),
+        merged(1.0, shared.shares),
+        copies,
+    )
+
+
+def measured_graph(search: Search, norms: FloatVector, weights: Column, k: int, dtype: Any) -> NeighborGraph:
+    """Graph of the k nearest others of each row on the host, from a search there and the lengths of the rows."""
+    n = len(norms)
+    tolerance = tie_tolerance(float(np.sqrt(np.square(norms).mean())), dtype)
+    starts, indices, distances, shares, copies = neighborhoods(search, spread(weights, n), n, k, tolerance)
+    return NeighborGraph(starts, indices, distances, spread(shares, len(indices)), copies, measured=True)
+
+
+def _settled(weights: Column, indices: Any, distances: Any, k: int, tolerance: Any) -> Any:
+    """Rows that simply have k neighbours: no copies among them, and a gap behind the k-th."""
+    n, width = indices.shape
+    if width <= k or (isinstance(weights, float) and weights != 1.0):  # there may be no row more than k to tie with
+        return namespace(indices).zeros(n, dtype=bool, device=indices.device)
+    settled = distances[:, k] - distances[:, k - 1] > tolerance
+    if isinstance(weights, float):
+        return settled
+    single = weights == 1.0
+    return settled if bool(single.all()) else settled & single & single[indices[:, :k]].all(axis=1)
+
+
+def _shared_places(
+    search: Search, found: tuple[Any, Any], weights: Column, rows: Any, n: int, k: int, tolerance: Any
+) -> SharedPlaces:
+    """Neighbours of rows with ties or copies among them, looked for in widening searches until ties are seen whole."""
+    parts: list[SharedPlaces] = []
+    indices, distances = found
+    xp = namespace(indices)
+    limit = widest(n, k)
+    while True:
+        width = indices.shape[1]
+        held = xp.ones_like(distances) * at(weights, indices)
+        places = xp.ones_like(distances[:, :1]) * (k - beside(own_copies(weights, k), rows))
+        shares, whole = tied_shares(held, distances, places, tolerance, width >= limit)
+        taken = (shares > 0) & whole[:, None]
+        owners = xp.broadcast_to(rows[:, None], taken.shape)
+        parts.append(SharedPlaces(owners[taken], indices[taken], distances[taken], shares[taken]))
+        rows = rows[~whole]
+        if len(rows) == 0:
+            break
+        indices, distances = search(min(2 * width, limit), rows)
+    if len(parts) == 1:
+        return parts[0]
+    together = SharedPlaces(*(xp.concatenate(part) for part in zip(*parts, strict=True)))
+    order = xp.argsort(together.rows, stable=True)
+    return SharedPlaces(*(part[order] for part in together))
+
+
+def tied_shares(held: Any, distances: Any, places: Any, tolerance: Any, last: bool) -> tuple[Any, Any]:
+    """Share by which each neighbour is taken, and of which rows the ties are seen whole.
+
+    Parameters
+    ----------
+    held : array of shape (n, width)
+        Weights of the neighbours.
+    distances : array of shape (n, width)
+        Ascending; infinite where a row has fewer neighbours.
+    places : array of shape (n, 1)
+        Places to be filled.
+    tolerance : float
+        Differences of distances that are a tie.
+    last : bool
+        Whether there are no more neighbours, so that the last group of ties is seen whole.
+    """
+    xp, width = namespace(held), held.shape[1]
+    if width == 0:
+        return held, xp.ones(len(held), dtype=bool, device=held.device)
+    reached = xp.cumsum(held, axis=1)
+    # Weight nearer than a neighbour's group of ties, and up to its end: both are carried along the group.
+    before, end = reached - held, xp.ones_like(reached) * reached
+    for place in range(1, width):
+        tied = ~(distances[:, place] - distances[:, place - 1] > tolerance)
+        before[:, place] = xp.where(tied, before[:, place - 1], before[:, place])
+    for place in range(width - 2, -1, -1):
+        tied = ~(distances[:, place + 1] - distances[:, place] > tolerance)
+        end[:, place] = xp.where(tied, end[:, place + 1], end[:, place])
+    # The last group is seen whole only if there are no more rows; it must then not be needed.
+    whole = (before[:, -1:] >= places).all(axis=1) | last
+    known = xp.isfinite(distances) & (end > before)
+    shares = (places - before) / xp.where(known, end - before, 1.0)
+    return xp.clip(xp.where(known, shares, 0.0), 0.0, 1.0), whole

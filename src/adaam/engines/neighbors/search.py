@@ -4,132 +4,111 @@ The pass takes squared distances in a few leading columns of large variance, in 
 them enters by its norm alone: |x - y| is never less than the difference of the norms. So a pair that is too far in
 these columns is too far, and only the few others are measured in all columns, in float32 and then in float64.
 
-With a `recall` below 1, a search among very many rows looks into the cells alone that one row of a pair probes
-(`neighbors.cells`). How many cells to probe is chosen by the true neighbours of some rows, and what that finds is
+With a `recall` below 1, a search among very many rows passes only over pairs in nearby cells, of rows around the same
+centre. How many cells around each are nearby is chosen by the true neighbours of some rows, and what that finds is
 measured on other rows; where it is too little, or no cheaper, the pass goes over all pairs.
+
+Compiled loops index rows in place: taking a view of one costs more than what is done with it. Counters start at zero
+wherever a loop is to be vectorised, since only then no index can be negative.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator
+from itertools import chain, pairwise
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.sparse import coo_array, csr_array
 
-from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.engines.neighbors.cells import (
-    CELL_ROWS,
-    InvertedFile,
-    Probes,
-    choose_n_probes,
-    inverted_file,
-    kd_leaves,
-    probe_cells,
+from adaam._typing import BoolArray, FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam.engines.blocks import for_each, ordered_map, row_blocks, short_blocks
+from adaam.engines.simd import (
+    ONES,
+    WORD,
+    compiled,
+    compiled_reordered,
+    count_trailing_zeros,
+    fma,
+    load,
+    load_scalar,
+    mask_le_either,
+    pack_columns,
+    store,
+    zero_vector,
 )
-from adaam.engines.neighbors.loops import (
-    STEP,
-    PairBuffer,
-    SearchRows,
-    group_by_row,
-    measure_pairs,
-    rank_candidates,
-    sweep_pairs,
-    update_topk,
-)
-from adaam.engines.simd import WORD
 
 SMALLEST, LARGEST = 1e-140, 1e140  # entries whose squares neither vanish nor overflow
-BLOCK_BYTES = 1 << 22
 SAMPLED_ROWS = 1024  # rows that tell the mean and the order of columns
-TREE_COLUMNS = 32  # columns of largest variance, by which trees split and cells are made
+TREE_COLUMNS = 32  # columns of largest variance, by which trees split
+VARIANCE_ROWS = 256  # rows of a part that tell in which column it has the largest variance, about
 GUESS_SHARE = 0.75  # of the variance, in the columns that approximate neighbours are looked for in
 # What measuring a pair costs, in the time that one column of a product takes: to begin with, and for each column.
 MEASURED_PAIR, MEASURED_COLUMN = 600.0, 4.0
 N_TREES = 2  # each rotated another way
 LEAF_ROWS = 1024  # rows of a leaf, at most
-GUESS_ROWS = 640  # rows around a cell that are looked at, at least
 TILE_ROWS = 512
+QUERY_ROWS = 16  # queries whose distances to all rows are made at once
+STEP = 64  # columns after which a distance that is too large already is given up; a fixed number is vectorised
+QUEUE = 1024  # pairs that wait until they are measured
 MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
-APPROXIMATE_ROWS = 1 << 15  # from here on a recall below 1 probes cells in place of all pairs
-CHOOSING_ROWS = 400  # rows whose true neighbours tell how many cells to probe
-RECALL_ROWS = 200  # other rows whose true neighbours tell what was missed
-MOST_PROBED = 0.2  # of all rows, from one; past it all pairs are as cheap
+CELL_ROWS = 140  # rows of a cell, at most on average
+APPROXIMATE_ROWS = 1 << 15  # from here on a recall below 1 passes over nearby cells in place of all pairs
+CHOOSING_ROWS = 200  # rows whose true neighbours tell how many cells are nearby
+RECALL_ROWS = 100  # other rows whose true neighbours tell what was missed
+MOST_SHORT = 0.02  # of all rows, those for which too few others were found nearby
+MOST_PASSED = 0.5  # of all pairs; past it all of them are as cheap
 
 Found: TypeAlias = tuple[IntMatrix, FloatMatrix]
 
-# Rows, and others among which those near them are looked for; a search has each row in one group.
-SearchGroup: TypeAlias = tuple[IntVector, IntVector]
-
 
 class Normalization(NamedTuple):
-    """Where rows are centred, the length they are measured in, and their columns, those of large variance first.
+    """Where rows are centred, the length they are measured in, and their columns, those of large variance first."""
 
-    None means the origin, and columns as they are: rows that are principal components need neither.
-    """
-
-    mean: FloatVector | None
+    mean: FloatVector
     peak: float
-    order: IntVector | None
+    order: IntVector
 
 
 def normalization(X: FloatMatrix) -> Normalization:
     """Tell how rows are centred and scaled, from some of them and the longest."""
+    some = X[:: max(1, len(X) // SAMPLED_ROWS)]
     with np.errstate(over="ignore", invalid="ignore"):
-        mean, order = _mean_and_order(X)
+        mean = some.mean(axis=0, dtype=np.float64)
+        order = np.argsort(-np.square(some - mean).sum(axis=0), kind="stable")
 
     def longest(part: slice) -> float:
-        rows = X[part] if mean is None else X[part] - mean
+        rows = X[part] - mean
         return float(np.einsum("ij,ij->i", rows, rows).max())
 
-    return Normalization(mean, float(np.sqrt(max(ordered_map(longest, _short_blocks(X))))) or 1.0, order)
-
-
-def _mean_and_order(X: FloatMatrix) -> tuple[FloatVector | None, IntVector | None]:
-    """Mean of the rows, unless it is close to the origin, and order of columns, unless theirs is about as good."""
-    some = X[:: max(1, len(X) // SAMPLED_ROWS)]
-    mean = some.mean(axis=0, dtype=np.float64)
-    spreads = np.square(some - mean).sum(axis=0)
-    order = np.argsort(-spreads, kind="stable")
-    # What the trees and each step of columns hold of the variance.
-    looked_at = [place - 1 for place in (TREE_COLUMNS, *range(STEP, len(mean) + 1, STEP)) if place <= len(mean)]
-    in_order = (np.cumsum(spreads)[looked_at] >= 0.98 * np.cumsum(spreads[order])[looked_at]).all()
-    near_origin = len(some) * float(mean @ mean) <= 0.25 * float(spreads.sum())
-    return None if near_origin else mean, None if in_order else order
-
-
-def _short_blocks(X: FloatMatrix) -> list[slice]:
-    return row_blocks(len(X), max(16, BLOCK_BYTES // (8 * X.shape[1])))
+    return Normalization(mean, float(np.sqrt(max(ordered_map(longest, short_blocks(*X.shape))))) or 1.0, order)
 
 
 def tree_columns(X: FloatMatrix, scaling: Normalization) -> FloatMatrix:
     """Columns by which trees split, as `Float32Rows` will have them."""
-    mean, peak, order = scaling
-    columns = slice(TREE_COLUMNS) if order is None else order[:TREE_COLUMNS]
-    head = X[:, columns] / peak if mean is None else (X[:, columns] - mean[columns]) / peak
-    return np.ascontiguousarray(head, np.float32)
+    columns = scaling.order[:TREE_COLUMNS]
+    return np.ascontiguousarray((X[:, columns] - scaling.mean[columns]) / scaling.peak, np.float32)
 
 
 class Float32Rows:
     """Rows in float32, centred and scaled to the unit ball, columns of large variance first.
 
-    `places` tells which row of X comes at each place; None means as they are.
+    `places` tells which row of X comes at each place.
     """
 
-    def __init__(self, X: FloatMatrix, scaling: Normalization, places: IntVector | None = None) -> None:
+    def __init__(self, X: FloatMatrix, scaling: Normalization, places: IntVector) -> None:
         n, d = X.shape
-        mean, peak, order = scaling
         # Filled up with zeros to whole steps, which change no distance.
         self.steps = np.zeros((n, -(-d // STEP), STEP), np.float32)
         self.rows = self.steps.reshape(n, -1)[:, :d]
         self.squares = np.empty(n, np.float32)
 
         def fill(rows: slice) -> None:
-            block = X[rows] if places is None else X[places[rows]]
-            block = block / peak if mean is None else (block - mean) / peak
-            self.rows[rows] = block if order is None else block[:, order]
+            block = X[places[rows]]
+            block -= scaling.mean
+            block /= scaling.peak
+            self.rows[rows] = block.astype(np.float32).take(scaling.order, axis=1)
             self.squares[rows] = np.einsum("ij,ij->i", self.rows[rows], self.rows[rows])
 
-        for _ in ordered_map(fill, _short_blocks(X)):
-            pass
+        for_each(fill, short_blocks(*X.shape))
         # Rounding of d products and sums whose terms add up to at most 4, half an eps each, and of the rows themselves.
         self.error = 4.0 * (d + 32) * 2.0**-24
 
@@ -142,24 +121,46 @@ class Float32Rows:
         return len(self.rows)
 
 
-class LeadingColumns:
+def kd_leaves(rows: FloatMatrix, leaf_rows: int) -> list[IntVector]:
+    """Split at the median of the column of largest variance, until no part is larger than a leaf."""
+
+    def halves(part: IntVector) -> list[IntVector]:
+        some = rows[part[:: max(1, len(part) // VARIANCE_ROWS)]]
+        column = rows[part, some.var(axis=0).argmax()]
+        order = np.argpartition(column, len(part) // 2)
+        return [part[order[: len(part) // 2]], part[order[len(part) // 2 :]]]
+
+    parts: list[IntVector] = [np.arange(len(rows), dtype=np.int32)]
+    while len(parts[0]) > leaf_rows:
+        parts = list(chain.from_iterable(ordered_map(halves, parts)))
+    return parts
+
+
+class LeadingColumns(NamedTuple):
     """Squared distances in the leading columns and in the norm of the rest, as one product.
 
     |x - y|² = (-2x, |x|², 1) . (y, 1, |y|²), where x and y are leading columns and norm of the rest.
     """
 
-    def __init__(self, rows32: Float32Rows, n_leading: int) -> None:
-        n = len(rows32)
-        self.n_leading = n_leading
-        head, tail = rows32.rows[:, :n_leading], rows32.rows[:, n_leading:]
-        # Summed, not left over from |x|²: the root of what a difference loses would be larger than the error allowed.
-        self.rest = np.sqrt(np.einsum("ij,ij->i", tail, tail))
-        self.right = np.ones((n, n_leading + 3), np.float32)
-        self.right[:, :n_leading] = head
-        self.right[:, n_leading] = self.rest
-        self.right[:, n_leading + 2] = np.einsum("ij,ij->i", head, head) + self.rest**2
-        self.left = self.right * np.float32(-2.0)
-        self.left[:, -2:] = self.right[:, :-3:-1]
+    left: FloatMatrix
+    right: FloatMatrix
+    rest: FloatVector  # norm of what is left of each row
+    steps: FloatMatrix  # all columns, in steps
+    n_steps: int  # those of the leading columns
+
+
+def leading_columns(rows32: Float32Rows, n_leading: int) -> LeadingColumns:
+    """Make the factors for so many leading columns."""
+    head, tail = rows32.rows[:, :n_leading], rows32.rows[:, n_leading:]
+    # Summed, not left over from |x|²: the root of what a difference loses would be larger than the error allowed.
+    rest = np.sqrt(np.einsum("ij,ij->i", tail, tail))
+    right = np.ones((len(rows32), n_leading + 3), np.float32)
+    right[:, :n_leading] = head
+    right[:, n_leading] = rest
+    right[:, n_leading + 2] = np.einsum("ij,ij->i", head, head) + rest**2
+    left = right * np.float32(-2.0)
+    left[:, -2:] = right[:, :-3:-1]
+    return LeadingColumns(left, right, rest, rows32.steps, -(-n_leading // STEP))
 
 
 def guess_columns(rows32: Float32Rows) -> int:
@@ -193,49 +194,36 @@ def cheapest_leading(rows32: Float32Rows, bounds: FloatVector) -> int:
     return best
 
 
-def approximate_neighbors(
-    rows32: Float32Rows, leading: LeadingColumns, searches: Iterable[list[SearchGroup]], k: int, spare: int
-) -> Found:
+def approximate_neighbors(leading: LeadingColumns, trees: Iterator[list[IntVector]], k: int) -> Found:
     """Lists of k others of each row, near it, with their squared distances in float32, ascending.
 
-    Those that are nearest in the leading columns are measured in all: k, and some to spare.
+    Of each leaf that a row is in, those that are nearest in the leading columns are measured in all: k, and two more.
     """
-    n = len(rows32)
+    n = len(leading.left)
     indices = np.full((n, k), -1, np.int32)
     distances = np.full((n, k), np.inf, np.float32)
-    n_steps = -(-leading.n_leading // STEP)
 
-    def keep(group: SearchGroup) -> None:
-        rows, others = group
-        tile = leading.left[rows] @ leading.right[others].T
-        update_topk(tile, rows, others, k + spare, n_steps, rows32.steps, leading.rest, indices, distances)
+    def keep(leaf: IntVector) -> None:
+        tile = leading.left[leaf] @ leading.right[leaf].T
+        # The least entries of groups of columns tell what k + 3 entries do not exceed, and few more; one is the row's.
+        n_groups = min(len(leaf), max(WORD, 3 * k))
+        least = tile[:, : len(leaf) // n_groups * n_groups].reshape(len(leaf), -1, n_groups).min(axis=1)
+        place = min(k + 2, n_groups - 1)
+        update_topk(tile, np.partition(least, place, axis=1)[:, place], leaf, leading, indices, distances)
 
-    for groups in searches:
-        for _ in ordered_map(keep, groups):
-            pass
+    for leaves in trees:
+        for_each(keep, leaves)
     return indices, distances
 
 
-def tree_groups(tree_rows: FloatMatrix, first: list[IntVector], leaf_rows: int) -> Iterator[list[SearchGroup]]:
-    """Groups of leaves of k-d trees; rows are in the order of the leaves of the first one, which are known."""
+def tree_leaves(tree_rows: FloatMatrix, first: list[IntVector], leaf_rows: int) -> Iterator[list[IntVector]]:
+    """Leaves of k-d trees; rows are in the order of the leaves of the first one, which are known."""
     ends = np.cumsum([len(leaf) for leaf in first])
-    whole = [np.arange(end - len(leaf), end, dtype=np.int32) for leaf, end in zip(first, ends, strict=True)]
-    yield [(leaf, leaf) for leaf in whole]
+    yield [np.arange(end - len(leaf), end, dtype=np.int32) for leaf, end in zip(first, ends, strict=True)]
     rng = np.random.default_rng(0)  # the guess affects speed alone, so its seed is nobody's business
     for _ in range(N_TREES - 1):
-        yield [(leaf, leaf) for leaf in kd_leaves(tree_rows @ _rotation(rng, tree_rows.shape[1]), leaf_rows)]
-
-
-def cell_groups(cells: InvertedFile, k: int) -> list[SearchGroup]:
-    """Groups of each cell and those around it."""
-    return [
-        (np.arange(rows.start, rows.stop, dtype=np.int32), cells.around(block, max(GUESS_ROWS, 4 * k)))
-        for block, rows in enumerate(cells.slices())
-    ]
-
-
-def _rotation(rng: np.random.Generator, size: int) -> FloatMatrix:
-    return np.asarray(np.linalg.qr(rng.standard_normal((size, size)))[0], np.float32)
+        rotation = np.linalg.qr(rng.standard_normal((tree_rows.shape[1],) * 2))[0]
+        yield kd_leaves(tree_rows @ rotation.astype(np.float32), leaf_rows)
 
 
 class CandidatePairs(NamedTuple):
@@ -246,125 +234,77 @@ class CandidatePairs(NamedTuple):
     value: FloatVector
 
 
-class BoundedSearch(NamedTuple):
-    """Rows, their leading columns, and a bound on the squared distance of each row's neighbours."""
+class Cells(NamedTuple):
+    """Rows laid out cell by cell."""
 
-    rows32: Float32Rows
-    leading: LeadingColumns
-    bounds: FloatVector
+    order: IntVector  # row at each place
+    labels: IntVector  # cell at each place
+    centers: FloatMatrix
 
+    def slices(self) -> list[slice]:
+        """Places of each cell."""
+        ends = np.searchsorted(self.labels, np.arange(len(self.centers) + 1))
+        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
-def pairs_within_bounds(search: BoundedSearch, most: int) -> CandidatePairs | None:
-    """All pairs within the bound of their first row; None where there are more than `most`."""
-    blocks = row_blocks(len(search.rows32), TILE_ROWS)
-
-    def tiles(block: int) -> Iterator[CandidatePairs]:
-        return _swept(search, np.arange(blocks[block].stop, dtype=np.int32), blocks[block])
-
-    return _gathered(tiles, len(blocks), most)
-
-
-def probed_pairs(search: BoundedSearch, cells: InvertedFile, probes: Probes, most: int) -> CandidatePairs | None:
-    """Pairs within the bound of their first row, one of which probes the cell of the other."""
-    slices, labels = cells.slices(), cells.labels()
-
-    def tiles(cell: int) -> Iterator[CandidatePairs]:
-        return _swept(search, probes.probing(cell), slices[cell], labels, probes.cells)
-
-    return _gathered(tiles, len(slices), most)
+    def ranks(self) -> IntMatrix:
+        """Of each two cells, how many centres are nearer to one of them than the other's is; of both, the fewer."""
+        distances = np.square(self.centers).sum(axis=1) - 2.0 * (self.centers @ self.centers.T)
+        np.fill_diagonal(distances, -np.inf)  # of equal centres another may come first
+        ranks = distances.argsort(axis=1).argsort(axis=1)
+        return np.asarray(np.minimum(ranks, ranks.T))
 
 
-def query_pairs(search: BoundedSearch, queries: IntVector, most: int) -> CandidatePairs | None:
-    """Pairs of queries, ascending and numbered among themselves, and any other row within their bound."""
-    n = len(search.rows32)
-    bounds = np.full(n, -np.inf, np.float32)
-    bounds[queries] = search.bounds[queries]
-    blocks = row_blocks(n, TILE_ROWS)
-    rows, labels, no_probes = queries.astype(np.int32), np.zeros(n, np.int32), np.full((n, 1), -1, np.int32)
+def cells_of(rows: FloatMatrix) -> Cells:
+    """Put rows around the nearest of the means of small leaves; near leaves follow one another."""
+    centers = np.array([rows[leaf].mean(axis=0) for leaf in kd_leaves(rows, CELL_ROWS)])
+    halves = np.square(centers).sum(axis=1) / 2
 
-    def tiles(block: int) -> Iterator[CandidatePairs]:
-        return _swept(search._replace(bounds=bounds), rows, blocks[block], labels, no_probes)
+    def nearest(part: slice) -> IntVector:
+        return np.asarray((halves - rows[part] @ centers.T).argmin(axis=1))
 
-    found = _gathered(tiles, len(blocks), most)
-    if found is None:
-        return None
-    # Two queries that are near each other have found each other twice.
-    keys, first = np.unique(found.row.astype(np.int64) * n + found.column, return_index=True)
-    first = first[keys // n != keys % n]
-    row, column, value = (part[first] for part in found)
-    return CandidatePairs(np.searchsorted(queries, row).astype(np.int32), column, value)
+    used, labels = np.unique(np.concatenate(list(ordered_map(nearest, row_blocks(len(rows), LEAF_ROWS)))), False, True)
+    order = np.argsort(labels, kind="stable")
+    return Cells(order, labels[order], centers[used])
 
 
-def _swept(
-    search: BoundedSearch,
-    rows: IntVector,
-    places: slice,
-    labels: IntVector | None = None,
-    probes: IntMatrix | None = None,
-) -> Iterator[CandidatePairs]:
-    """Pairs of some rows and those at some places, each within the bound of its first row, tile by tile."""
-    rows32, leading, bounds = search
-    n, n_steps = len(rows32), -(-leading.n_leading // STEP)
-    labels = np.zeros(n, np.int32) if labels is None else labels
-    probes = np.empty((n, 0), np.int32) if probes is None else probes
-    arrays = SearchRows(leading.left, rows32.steps, n_steps, leading.rest, bounds, labels, probes)
-    # A tile may hold each of its pairs twice, once for either direction.
-    most = 2 * TILE_ROWS * TILE_ROWS
-    found = PairBuffer(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.float32))
-    for first in range(places.start, places.stop, TILE_ROWS):
-        n_columns = min(TILE_ROWS, places.stop - first)
-        right = _packed(leading.right[first : first + n_columns])
-        for part in row_blocks(len(rows), TILE_ROWS):
-            n_found = sweep_pairs(arrays, rows[part], right, first, n_columns, found)
-            yield CandidatePairs(*(array[:n_found].copy() for array in found))
+def pairs_within_bounds(
+    leading: LeadingColumns, bounds: FloatVector, blocks: list[slice], near: BoolArray | None, most: int
+) -> CandidatePairs | None:
+    """Pairs within the bound of their first row, in both directions; None where there are more than `most`.
 
+    Rows meet those of their own block and of earlier ones: of all, or of those that are near by a matrix.
+    """
 
-def _packed(rows: FloatMatrix) -> FloatMatrix:
-    """Rows as columns of panels, a word of them each; those missing from the last panel are zero."""
-    n, width = rows.shape
-    filled = np.zeros((-(-n // WORD), WORD, width), np.float32)
-    filled.reshape(-1, width)[:n] = rows
-    return np.ascontiguousarray(filled.transpose(0, 2, 1))
+    def within(block: int) -> CandidatePairs:
+        met = range(block + 1) if near is None else np.flatnonzero(near[block, : block + 1])
+        rows = np.concatenate([np.arange(blocks[i].start, blocks[i].stop, dtype=np.int32) for i in met])
+        return swept(leading, bounds, rows, blocks[block])
 
-
-def _gathered(tiles: Callable[[int], Iterator[CandidatePairs]], n_items: int, most: int) -> CandidatePairs | None:
-    """Pairs of all items, an item a thread; None where there are more than `most`."""
     found: list[CandidatePairs] = []
     n_found = 0
-    for part in ordered_map(lambda item: joined(tiles(item)), range(n_items)):
+    for part in ordered_map(within, range(len(blocks))):
         found.append(part)
         n_found += len(part.row)
         if n_found > most:
             return None
-    return joined(found)
+    return _joined(found)
 
 
-def joined(parts: Iterable[CandidatePairs]) -> CandidatePairs:
-    """Pairs of several parts, one part after the other."""
-    row, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return CandidatePairs(row, column, value)
+def swept(leading: LeadingColumns, bounds: FloatVector, rows: IntVector, columns: slice) -> CandidatePairs:
+    """Pairs of some rows and a later one among some columns, each within the bound of its first row."""
+    # A tile may hold each of its pairs twice, once for either direction.
+    most = 2 * TILE_ROWS * (columns.stop - columns.start)
+    found = CandidatePairs(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.float32))
+    right = pack_columns(leading.right[columns])
+    parts = []
+    for some in row_blocks(len(rows), TILE_ROWS):
+        n_found = sweep_pairs(leading, bounds, rows[some], right, columns.start, columns.stop, found)
+        parts.append(CandidatePairs(*(array[:n_found].copy() for array in found)))
+    return _joined(parts)
 
 
-def block_pairs(X: FloatMatrix, bounds: FloatVector, n_own: int) -> CandidatePairs | None:
-    """Pairs between the first `n_own` rows and the others, both directions, within the bound of their first row.
-
-    Bounds and distances are squared, in float64 from differences. None where compiled loops do not take these rows: in
-    float64, with squares that neither vanish nor overflow, every row bounded. A task of a cluster asks for this.
-    """
-    if X.dtype != np.float64 or not np.isfinite(bounds).all():
-        return None
-    scaling = normalization(X)
-    if not SMALLEST < scaling.peak < LARGEST:
-        return None
-    rows32 = Float32Rows(X, scaling)
-    limits = (bounds / scaling.peak**2).astype(np.float32) + np.float32(2.0 * rows32.error)
-    leading = LeadingColumns(rows32, cheapest_leading(rows32, limits))
-    found = joined(
-        _swept(BoundedSearch(rows32, leading, limits), np.arange(n_own, dtype=np.int32), slice(n_own, len(X)))
-    )
-    squares = np.empty(len(found.row))
-    n_kept = measure_pairs(X, bounds, found.row, found.column, squares)
-    return CandidatePairs(found.row[:n_kept], found.column[:n_kept], squares[:n_kept])
+def _joined(parts: list[CandidatePairs]) -> CandidatePairs:
+    return CandidatePairs(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
 def nearest_others(X: FloatMatrix, k: int, recall: float) -> Found | None:
@@ -376,110 +316,322 @@ def nearest_others(X: FloatMatrix, k: int, recall: float) -> Found | None:
     if not SMALLEST < scaling.peak < LARGEST:
         return None
     tree_rows = tree_columns(X, scaling)
-    approximate = len(X) >= APPROXIMATE_ROWS and recall < 1.0
+    cells = cells_of(tree_rows) if len(X) >= APPROXIMATE_ROWS and recall < 1.0 else None
     leaf_rows = max(LEAF_ROWS, 4 * k)
-    parts = kd_leaves(tree_rows, CELL_ROWS if approximate else leaf_rows)
-    cells = inverted_file(tree_rows, parts) if approximate else None
-    order = np.concatenate(parts).astype(np.intp) if cells is None else cells.order
+    leaves = (
+        kd_leaves(tree_rows, leaf_rows) if cells is None else [cells.order[q] for q in row_blocks(len(X), leaf_rows)]
+    )
+    order = np.concatenate(leaves).astype(np.intp)
     rows32 = Float32Rows(X, scaling, order)
     if not rows32.squares.any():  # rows are all equal, or their squares vanish
         return None
-    leading = LeadingColumns(rows32, guess_columns(rows32))
-    searches = tree_groups(rows32.tree_rows, parts, leaf_rows) if cells is None else [cell_groups(cells, k)]
-    # What one tree leaves out another one may find.
-    known = approximate_neighbors(rows32, leading, searches, k, 2 if cells is None else k // 2 + 2)
-    search = _search(rows32, leading, known)
-    found = None if cells is None else _among_probed(X, search, cells, known, k, recall)
-    return _among_all(X, search, order, k) if found is None else found
-
-
-def _search(rows32: Float32Rows, leading: LeadingColumns, known: Found) -> BoundedSearch:
+    n_guess = guess_columns(rows32)
+    leading = leading_columns(rows32, n_guess)
+    known = approximate_neighbors(leading, tree_leaves(rows32.tree_rows, leaves, leaf_rows), k)
     bounds = known[1][:, -1] + np.float32(2.0 * rows32.error)
     n_leading = cheapest_leading(rows32, bounds)
-    leading = leading if n_leading == leading.n_leading else LeadingColumns(rows32, n_leading)
-    return BoundedSearch(rows32, leading, bounds)
+    leading = leading if n_leading == n_guess else leading_columns(rows32, n_leading)
+    found = None if cells is None else _in_near_cells(X, rows32.error, leading, bounds, cells, k, recall)
+    if found is None:
+        pairs = pairs_within_bounds(leading, bounds, row_blocks(len(X), TILE_ROWS), None, MAX_CANDIDATES * k * len(X))
+        found = None if pairs is None else ranked(X, pairs, order, order, k, rows32.error)
+    if found is None:
+        return None
+    indices, distances = np.empty_like(found[0]), np.empty_like(found[1])
+    indices[order], distances[order] = found
+    return indices, distances
 
 
-def _among_all(X: FloatMatrix, search: BoundedSearch, order: IntVector, k: int) -> Found | None:
-    pairs = pairs_within_bounds(search, MAX_CANDIDATES * k * len(order))
-    return None if pairs is None else _in_order(_ranked(X, pairs, order, order, k, search), order)
-
-
-def _among_probed(
-    X: FloatMatrix, search: BoundedSearch, cells: InvertedFile, known: Found, k: int, recall: float
+def _in_near_cells(
+    X: FloatMatrix, error: float, leading: LeadingColumns, bounds: FloatVector, cells: Cells, k: int, recall: float
 ) -> Found | None:
-    """Neighbours in probed cells; None where this does not find enough, or is no cheaper than all pairs."""
-    n, order = len(cells.order), cells.order
-    tree_rows = search.rows32.tree_rows
+    """Neighbours in nearby cells, by places; None where this does not find enough, or is no cheaper than all pairs."""
+    n, order, labels, ranks = len(X), cells.order, cells.labels, cells.ranks()
     queries = np.linspace(0, n - 1, min(n, CHOOSING_ROWS + RECALL_ROWS)).astype(np.intp)
-    # Two of three choose. Half of what may be missed is left to chance.
-    measured_rows = queries[1::3]
-    choosing_rows = np.setdiff1d(queries, measured_rows)
-    true = _true(X, search, choosing_rows, order, k)
-    if true is None:
+    true = true_neighbors(X, leading, bounds, queries, order, k)
+    # One query of three measures what the others choose. Half of what may be missed is left to chance.
+    measuring = np.arange(len(queries)) % 3 == 1
+    cell_of_row = np.empty_like(labels)
+    cell_of_row[order] = labels
+    needed = ranks[labels[queries[~measuring], None], cell_of_row[true[0][~measuring]]]
+    near = ranks <= np.quantile(needed, (1.0 + recall) / 2.0, method="higher")
+    sizes = np.bincount(labels)
+    if sizes @ near @ sizes > MOST_PASSED * n * n:
         return None
-    places = np.empty(n, np.intp)
-    places[order] = np.arange(n)
-    n_probes, probed_share = choose_n_probes(tree_rows, cells, choosing_rows, places[true[0]], (1.0 + recall) / 2.0)
-    if probed_share > MOST_PROBED:
+    pairs = pairs_within_bounds(leading, bounds, cells.slices(), near, MAX_CANDIDATES * k * n)
+    if pairs is None:
         return None
-    pairs = probed_pairs(search, cells, probe_cells(tree_rows, cells, n_probes), MAX_CANDIDATES * k * n)
-    true = _true(X, search, measured_rows, order, k)
-    if pairs is None or true is None:
+    found = ranked(X, pairs, order, order, k, error)
+    short = np.flatnonzero(np.isinf(found[1][:, -1]))
+    if len(short) > MOST_SHORT * n:
         return None
-    found = _in_order(_ranked(X, _with_known(pairs, *known), order, order, k, search), order)
-    reached = found[1][order[measured_rows]] <= true[1][:, -1:]
+    if len(short):  # there are fewer others nearby: they are looked for among all
+        found[0][short], found[1][short] = true_neighbors(X, leading, bounds, short, order, k)
+    reached = found[1][queries[measuring]] <= true[1][measuring, -1:]
     return found if reached.mean() >= recall else None
 
 
-def _true(X: FloatMatrix, search: BoundedSearch, queries: IntVector, order: IntVector, k: int) -> Found | None:
-    """Nearest others of some places, among all."""
-    # Some rows may have far more candidates than rows have on average.
-    pairs = query_pairs(search, queries, 8 * MAX_CANDIDATES * k * len(queries))
-    return None if pairs is None else _ranked(X, pairs, order[queries], order, k, search)
-
-
-def _with_known(pairs: CandidatePairs, indices: IntMatrix, distances: FloatMatrix) -> CandidatePairs:
-    """Add approximate neighbours for rows with fewer candidates than neighbours: they may lie in cells not probed."""
-    n, k = indices.shape
-    short = np.flatnonzero(np.bincount(pairs.row, minlength=n) < k)
-    if len(short) == 0:
-        return pairs
-    is_short = np.zeros(n, bool)
-    is_short[short] = True
-    known = is_short[pairs.row]
-    keys = pairs.row[known].astype(np.int64) * n + pairs.column[known]
-    row, column = np.repeat(short, k), indices[short].ravel()
-    new = ~np.isin(row * n + column, keys)
-    return joined([pairs, CandidatePairs(row[new].astype(np.int32), column[new], distances[short].ravel()[new])])
-
-
-def _ranked(
-    X: FloatMatrix, pairs: CandidatePairs, rows: IntVector, order: IntVector, k: int, search: BoundedSearch
+def true_neighbors(
+    X: FloatMatrix, leading: LeadingColumns, bounds: FloatVector, queries: IntVector, order: IntVector, k: int
 ) -> Found:
+    """Nearest others of some places, among all."""
+
+    def within(part: slice) -> CandidatePairs:
+        own = queries[part]
+        near = leading.left[own] @ leading.right.T <= bounds[own, None]
+        near[np.arange(len(own)), own] = False
+        row, column = np.nonzero(near)
+        # Not measured in all columns so far, all of them may be nearest.
+        return CandidatePairs(row + part.start, column, np.zeros(len(row), np.float32))
+
+    pairs = _joined(list(ordered_map(within, row_blocks(len(queries), QUERY_ROWS))))
+    return ranked(X, pairs, order[queries], order, k, 0.0)
+
+
+def ranked(X: FloatMatrix, pairs: CandidatePairs, rows: IntVector, order: IntVector, k: int, error: float) -> Found:
     """The k nearest of the candidates by distances in float64, the lower index first on a tie.
 
     `rows` are the rows of X that the first of each pair stand for, `order` those of the second.
     """
     n = len(rows)
-    starts = np.zeros(n + 1, np.intp)
-    columns, values = np.empty_like(pairs.column), np.empty_like(pairs.value)
-    group_by_row(*pairs, starts, columns, values)
+    grouped = csr_array(coo_array((pairs.value, (pairs.row, pairs.column)), shape=(n, len(X))))
     indices = np.full((n, k), len(X), np.intp)
     distances = np.full((n, k), np.inf)
-    error = search.rows32.error
 
     def rank(part: slice) -> None:
-        given = (rows, order, starts, columns, values, error)
+        given = (rows, order, grouped.indptr, grouped.indices, grouped.data, error)
         rank_candidates(X, part.start, part.stop, *given, indices, distances)
 
-    for _ in ordered_map(rank, row_blocks(n, 1024)):
-        pass
+    for_each(rank, row_blocks(n, 1024))
     return indices, distances
 
 
-def _in_order(found: Found, order: IntVector) -> Found:
-    """Lists by the rows of X, where `order` tells the row at each place."""
-    indices, distances = np.empty_like(found[0]), np.empty_like(found[1])
-    indices[order], distances[order] = found
-    return indices, distances
+@compiled_reordered
+def squared_distance(X: FloatMatrix, i: int, j: int) -> float:
+    """Squared distance of two rows, from differences."""
+    total = 0.0
+    for k in range(X.shape[1]):
+        difference = X[i, k] - X[j, k]
+        total += difference * difference
+    return total
+
+
+@compiled_reordered
+def step_distance(X: FloatMatrix, i: int, j: int, step: int) -> Any:
+    """Squared distance of two rows in one step of columns."""
+    total = np.float32(0.0)
+    for k in range(STEP):
+        difference = X[i, step, k] - X[j, step, k]
+        total += difference * difference
+    return total
+
+
+@compiled
+def _insert_unique(indices: IntVector, distances: FloatVector, j: int, distance: float) -> None:
+    """Put j into a list sorted by distance, whose last one falls out; nothing changes where it is there already."""
+    for other in indices:
+        if other == j:
+            return
+    place = len(indices) - 1
+    while place > 0 and distances[place - 1] > distance:
+        indices[place] = indices[place - 1]
+        distances[place] = distances[place - 1]
+        place -= 1
+    indices[place] = j
+    distances[place] = distance
+
+
+@compiled
+def update_topk(
+    tile: FloatMatrix,
+    nearest: FloatVector,
+    leaf: IntVector,
+    leading: LeadingColumns,
+    indices: IntMatrix,
+    distances: FloatMatrix,
+) -> None:
+    """Measure the pairs of a leaf that look nearest, and put them into the lists of their rows.
+
+    `tile` holds squared distances in the leading columns and in the norms of the rest. Up to `nearest` they are
+    measured, or those alone that can be nearer than what is in a list already.
+    """
+    X, rest = leading.steps, leading.rest
+    places = np.empty(len(leaf) + 1, np.uint32)
+    for i in range(len(leaf)):
+        own = leaf[i]
+        own_indices, own_distances = indices[own], distances[own]
+        limit = min(own_distances[-1], nearest[i])
+        n_near = np.uint64(0)
+        for j in range(len(leaf)):
+            places[n_near] = j
+            n_near += np.uint64(tile[i, j] <= limit)
+        for q in range(n_near):
+            j = leaf[places[q]]
+            apart = rest[own] - rest[j]
+            distance = tile[i, places[q]] - apart * apart
+            for step in range(leading.n_steps, X.shape[1]):
+                distance += step_distance(X, own, j, step)
+            if distance < own_distances[-1] and j != own:
+                _insert_unique(own_indices, own_distances, j, distance)
+
+
+@compiled
+def rank_candidates(
+    X: FloatMatrix,
+    start: int,
+    stop: int,
+    rows: IntVector,
+    order: IntVector,
+    starts: IntVector,
+    candidates: IntVector,
+    near: FloatVector,
+    error: float,
+    indices: IntMatrix,
+    distances: FloatMatrix,
+) -> None:
+    """Nearest candidates of each list by distances made again from differences, the lower index first on a tie.
+
+    List i is that of row rows[i] of X, and a candidate stands for the row that `order` has at its place.
+    """
+    k = indices.shape[1]
+    nearest = np.empty(k, np.float32)
+    for i in range(start, stop):
+        nearest[:] = np.inf
+        for q in range(starts[i], starts[i + 1]):
+            if near[q] < nearest[-1]:
+                place = k - 1
+                while place > 0 and nearest[place - 1] > near[q]:
+                    nearest[place] = nearest[place - 1]
+                    place -= 1
+                nearest[place] = near[q]
+        limit = nearest[-1] + 2.0 * error
+        found, lengths = indices[i], distances[i]
+        for q in range(starts[i], starts[i + 1]):
+            if near[q] > limit:
+                continue
+            j = order[candidates[q]]
+            value = squared_distance(X, rows[i], j)
+            place = k - 1
+            if value > lengths[place] or (value == lengths[place] and j > found[place]):
+                continue
+            while place > 0 and (lengths[place - 1] > value or (lengths[place - 1] == value and found[place - 1] > j)):
+                lengths[place] = lengths[place - 1]
+                found[place] = found[place - 1]
+                place -= 1
+            lengths[place] = value
+            found[place] = j
+        for place in range(k):
+            lengths[place] = np.sqrt(lengths[place])
+
+
+@compiled
+def _screen(
+    left: FloatMatrix,
+    i: int,
+    h: int,
+    right: FloatMatrix,
+    w: int,
+    bounds: FloatVector,
+    column_bounds: FloatVector,
+    entries: FloatMatrix,
+    words: IntVector,
+) -> None:
+    """Entries of rows i and h against a word of columns, and a bit for each within the bound of its row or column."""
+    a, b = zero_vector(left, WORD), zero_vector(left, WORD)
+    for k in range(left.shape[1]):
+        column = load(right, (w, k, 0), WORD)
+        a, b = fma(a, load_scalar(left, (i, k)), column), fma(b, load_scalar(left, (h, k)), column)
+    limits = load(column_bounds, (w * WORD,), WORD)
+    store(entries, (0, 0), a)
+    store(entries, (1, 0), b)
+    words[0] = mask_le_either(a, bounds[i], limits)
+    words[1] = mask_le_either(b, bounds[h], limits)
+
+
+@compiled
+def _measure_queue(
+    leading: LeadingColumns,
+    bounds: FloatVector,
+    queue: IntMatrix,
+    sums: FloatVector,
+    n_queued: int,
+    found: CandidatePairs,
+    n_found: int,
+) -> int:
+    """Write the queued pairs within the bound of their first row behind those found so far; return how many there are.
+
+    The first step after the leading ones is added without a branch that depends on a distance: most pairs end there,
+    and a wrong guess of a branch costs as much as the step.
+    """
+    X, first, rest = leading.steps, leading.n_steps, leading.rest
+    n_open = 0
+    for q in range(n_queued):
+        a, b = queue[0, q], queue[1, q]
+        apart = rest[a] - rest[b]
+        so_far = sums[q] - apart * apart
+        if first < X.shape[1]:
+            so_far += step_distance(X, a, b, first)
+        queue[0, n_open] = a
+        queue[1, n_open] = b
+        sums[n_open] = so_far
+        n_open += so_far <= max(bounds[a], bounds[b])
+    for q in range(n_open):
+        a, b = queue[0, q], queue[1, q]
+        distance, limit = sums[q], max(bounds[a], bounds[b])
+        for step in range(first + 1, X.shape[1]):
+            if distance > limit:
+                break
+            distance += step_distance(X, a, b, step)
+        for row, column in ((a, b), (b, a)):
+            if distance <= bounds[row]:
+                found.row[n_found] = row
+                found.column[n_found] = column
+                found.value[n_found] = distance
+                n_found += 1
+    return n_found
+
+
+@compiled
+def sweep_pairs(
+    leading: LeadingColumns,
+    bounds: FloatVector,
+    rows: IntVector,
+    right: FloatMatrix,
+    first: int,
+    stop: int,
+    found: CandidatePairs,
+) -> int:
+    """Write pairs of some rows and a later one, from `first` to `stop`, within the bound of their first row.
+
+    A pair is written in both directions. The words of `right` are the right factor of the columns.
+    """
+    entries = np.zeros((2, WORD + 1), np.float32)
+    words = np.empty(2, np.uint64)
+    queue = np.empty((2, QUEUE + 2 * WORD), np.uint32)  # numba asks signed indices whether they are negative
+    sums = np.empty(queue.shape[1], np.float32)
+    column_bounds = np.full(len(right) * WORD, -np.inf, np.float32)
+    column_bounds[: stop - first] = bounds[first:stop]
+    n_rows = len(rows)
+    n_found = 0
+    n_queued = 0
+    for w in range(len(right)):
+        begin = first + w * WORD
+        present = ONES >> np.uint64(max(0, begin + WORD - stop))
+        for i in range(n_rows):
+            a = rows[i]
+            if i % 2 == 0:
+                if n_queued > QUEUE:
+                    n_found = _measure_queue(leading, bounds, queue, sums, n_queued, found, n_found)
+                    n_queued = 0
+                _screen(leading.left, a, rows[min(i + 1, n_rows - 1)], right, w, bounds, column_bounds, entries, words)
+            bits = words[i % 2] & present
+            if begin <= a:  # columns up to the row itself are left to other rows
+                bits = bits & (ONES << np.uint64(a - begin + 1)) if a - begin + 1 < WORD else np.uint64(0)
+            while bits:
+                j = count_trailing_zeros(bits)
+                queue[0, n_queued] = a
+                queue[1, n_queued] = begin + j
+                sums[n_queued] = entries[i % 2, j]
+                n_queued += 1
+                bits &= bits - np.uint64(1)
+    return _measure_queue(leading, bounds, queue, sums, n_queued, found, n_found)

@@ -8,12 +8,11 @@ from scipy.sparse import coo_array, csr_array
 from sklearn.neighbors import NearestNeighbors
 
 from adaam._typing import BoolArray, FloatMatrix, FloatVector, IntMatrix, IntVector, Tall
-from adaam.engines.blocks import ordered_map, row_blocks
+from adaam.engines.blocks import for_each, ordered_map, row_blocks, short_blocks
 
 FIRST_COLUMNS = 1024  # rows looked at for a first bound on the distance of the k-th neighbour
 COLUMN_SHARE = 8  # the second bound comes from this part of all rows
 MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
-BLOCK_BYTES = 1 << 22
 
 
 class Float32Tiles:
@@ -143,33 +142,8 @@ def _ranked(X: FloatMatrix, found: csr_array, k: int, error: float, tile_rows: i
         indices[rows] = names[:, :k]
         distances[rows] = np.sqrt(values[:, :k])
 
-    for _ in ordered_map(rank, row_blocks(n, tile_rows)):
-        pass
+    for_each(rank, row_blocks(n, tile_rows))
     return indices, distances
-
-
-def block_pairs(
-    X: FloatMatrix, bounds: FloatVector, n_own: int, tile_rows: int
-) -> tuple[IntVector, IntVector, FloatVector]:
-    """Pairs between the first `n_own` rows and the others, both directions, within the bound of their first row.
-
-    Bounds and distances are squared, in the precision of X from differences. A task of a cluster asks for this.
-    """
-    rows32 = Float32Tiles(X)
-    limits = (bounds / rows32.peak**2).astype(np.float32) + np.float32(2.0 * rows32.error)
-    parts: list[tuple[IntVector, IntVector]] = [(np.empty(0, np.intp), np.empty(0, np.intp))]
-    for rows in row_blocks(n_own, tile_rows):
-        for first in range(n_own, len(X), tile_rows):
-            columns = slice(first, min(first + tile_rows, len(X)))
-            tile = rows32.squared_distances(rows, columns)
-            row, column = _where(tile <= limits[rows, None])
-            parts.append((row + rows.start, column + first))
-            row, column = _where(tile <= limits[columns])
-            parts.append((column + first, row + rows.start))
-    row, column = (np.concatenate(part) for part in zip(*parts, strict=True))
-    squares = pair_squares(X, row, column, tile_rows)
-    kept = squares <= bounds[row]
-    return row[kept], column[kept], squares[kept]
 
 
 def brute_force(X: Tall, k: int, queries: Tall | None = None) -> tuple[IntMatrix, FloatMatrix]:
@@ -188,8 +162,7 @@ def brute_force(X: Tall, k: int, queries: Tall | None = None) -> tuple[IntMatrix
             difference = asked[part] - X[indices[part, place]]
             distances[part, place] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
 
-    for _ in ordered_map(measure, row_blocks(len(indices), max(16, BLOCK_BYTES // (16 * X.shape[1])))):
-        pass
+    for_each(measure, short_blocks(len(indices), 2 * X.shape[1]))
     order = np.argsort(distances, axis=1, kind="stable")
     return np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1)
 

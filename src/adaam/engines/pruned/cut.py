@@ -6,13 +6,13 @@ passes is up to the engine: threads, tasks of a cluster, kernels on a device.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from adaam._typing import FloatMatrix, FloatVector, IntVector, Tall
-from adaam.engines.blocks import ordered_map
+from adaam._typing import FloatMatrix, FloatVector
+from adaam.engines.blocks import namespace, ordered_map
 
 MIN_ROWS = 256  # fewer rows have so few pairs that all of them are kept
 MAX_SAMPLED = 1 << 22  # pairs sampled for the guess, at most
@@ -36,18 +36,15 @@ class Bracket(NamedTuple):
     low: float
     high: float
 
-    def widened(self) -> "Bracket":
-        """Bracket that also holds what is kept with a cut at the lower end: `kept_from` lies a hair below a cut."""
-        return Bracket(self.low * (1.0 - 64 * float(np.finfo(np.float64).eps)), self.high)
-
     def bin_edges(self) -> FloatVector:
         """Lower edges of bins of equal width."""
         return np.linspace(self.low, self.high, N_BINS + 1)[:-1]
 
-    def bins(self, values: FloatVector) -> IntVector:
-        """Bin of each value inside the bracket."""
-        steps = N_BINS / (self.high - self.low) if self.high > self.low else 0.0
-        return np.minimum(((values - self.low) * steps).astype(np.intp), N_BINS - 1)
+    def bins(self, values: Any) -> Any:
+        """Bin of each value inside the bracket; NumPy arrays or tensors."""
+        xp = namespace(values)
+        places = (values - self.low) / ((self.high - self.low) or 1.0) * N_BINS
+        return xp.clip(xp.asarray(places, dtype=xp.int64), 0, N_BINS - 1)
 
     def around(self, edge: float) -> "Bracket":
         """Bin that begins at an edge, with half a bin more either way: rounding of edges cannot push the cut out."""
@@ -57,30 +54,35 @@ class Bracket(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Multiplicity above a bracket, and inside it value by value, or where `binned`, for bins by their lower edges."""
+    """Multiplicity above a bracket, and inside it value by value, or where `binned`, for bins by their lower edges.
+
+    Values and counts are NumPy arrays, or tensors where an engine has them on a device.
+    """
 
     above: float
-    values: FloatVector
-    counts: FloatVector
+    values: Any
+    counts: Any
     binned: bool = False
+    inside: float | None = None  # sum of the counts, where it is known: a device is not asked again
 
     def holds(self, t: float) -> bool:
         """Whether the t-th largest entry lies inside the bracket."""
-        return bool(self.above < t <= self.above + self.counts.sum())
+        return bool(self.above < t <= self.above + (self.counts.sum() if self.inside is None else self.inside))
 
     def reaching(self, t: float) -> float:
         """Return the largest value with at least `t` entries at or above it."""
         above, values, counts = self.above, self.values, self.counts
-        if len(values) > MANY_VALUES:
+        if len(values) > MANY_VALUES and isinstance(values, np.ndarray):
             above, values, counts = self._bin_reaching(t)
-        order = np.argsort(values)
-        at_or_above = above + np.cumsum(counts[order][::-1])[::-1]
-        return float(values[order[np.flatnonzero(at_or_above >= t)[-1]]])
+        xp = namespace(values)
+        order = xp.flip(xp.argsort(values), (0,))
+        reached = xp.cumsum(counts[order], 0)
+        place = xp.searchsorted(reached, xp.full_like(reached[:1], t - above))
+        return float(values[order[xp.clip(place, None, len(values) - 1)]].item())
 
     def _bin_reaching(self, t: float) -> tuple[float, FloatVector, FloatVector]:
         """Leave only the values of one bin among many of equal width, and add to `above` those of higher bins."""
-        low, high = float(self.values.min()), float(self.values.max())
-        bins = ((self.values - low) / ((high - low) or 1.0) * (N_BINS - 1)).astype(np.intp)
+        bins = Bracket(self.values.min(), self.values.max()).bins(self.values)
         at_or_above = np.append(self.above + np.cumsum(np.bincount(bins, self.counts, N_BINS)[::-1])[::-1], self.above)
         chosen = int(np.flatnonzero(at_or_above >= t)[-1])
         inside = bins == chosen
@@ -95,7 +97,7 @@ class Tally:
     def in_bins(self, bracket: Bracket) -> "Tally":
         """Count the values by bins of a bracket."""
         counts = np.bincount(bracket.bins(self.values), self.counts, N_BINS)
-        return Tally(self.above, bracket.bin_edges(), counts, binned=True)
+        return Tally(self.above, bracket.bin_edges(), counts)
 
 
 def joined(parts: Iterable[Tally]) -> Tally:
@@ -105,36 +107,19 @@ def joined(parts: Iterable[Tally]) -> Tally:
     return Tally(sum(part.above for part in parts), values, counts)
 
 
-def merged(parts: Iterable[Tally]) -> Tally:
-    """Put tallies together; equal values share one entry."""
-    every = joined(parts)
-    values, where = np.unique(every.values, return_inverse=True)
-    return Tally(every.above, values, np.bincount(where, every.counts, len(values)))
-
-
-def added_bins(parts: Iterable[Tally]) -> Tally:
-    """Add up tallies of the same bins."""
-    parts = list(parts)
-    counts = np.sum([part.counts for part in parts], axis=0)
-    return Tally(sum(part.above for part in parts), parts[0].values, counts, binned=True)
-
-
 def counted(parts: Iterable[Tally], bracket: Bracket) -> Tally:
     """Put tallies together as they come: value by value, or by bins where there are too many distinct values."""
     kept: list[Tally] = []
-    n_values = 0
+    binned = False
     for part in parts:
-        if part.binned or (kept and kept[0].binned):
-            kept = [added_bins(one if one.binned else one.in_bins(bracket) for one in (*kept, part))]
-            continue
-        kept.append(part)
-        n_values += len(part.values)
-        if n_values > MAX_DISTINCT:
-            kept = [merged(kept)]
-            n_values = len(kept[0].values)
-            if n_values > MAX_DISTINCT // 2:
-                kept = [kept[0].in_bins(bracket)]
-    return kept[0] if len(kept) == 1 else joined(kept)
+        kept.append(part.in_bins(bracket) if binned else part)
+        if sum(len(one.values) for one in kept) > MAX_DISTINCT:
+            every = joined(kept)
+            values, where = np.unique(every.values, return_inverse=True)  # equal values share one entry
+            kept = [Tally(every.above, values, np.bincount(where, every.counts, len(values)))]
+            if len(values) > MAX_DISTINCT // 2:
+                binned, kept = True, [kept[0].in_bins(bracket)]
+    return replace(joined(kept), binned=binned)
 
 
 class Entries(Protocol):
@@ -153,30 +138,8 @@ class Entries(Protocol):
         """Bracket the t-th largest entry, most likely."""
         ...
 
-    def tally(self, bracket: Bracket) -> "Counted":
+    def tally(self, bracket: Bracket) -> Tally:
         """Count all entries against a bracket: value by value, or by bins where it holds too many values."""
-        ...
-
-
-class Counted(Protocol):
-    """What `exact_cut` asks of a tally."""
-
-    @property
-    def above(self) -> float:
-        """Multiplicity above the bracket."""
-        ...
-
-    @property
-    def binned(self) -> bool:
-        """Whether entries were counted by bins alone."""
-        ...
-
-    def holds(self, t: float) -> bool:
-        """Whether the t-th largest entry lies inside the bracket."""
-        ...
-
-    def reaching(self, t: float) -> float:
-        """Largest value, or edge of a bin, with at least `t` entries at or above it."""
         ...
 
 
@@ -204,35 +167,38 @@ def exact_cut(entries: Entries, t: float) -> float:
             return float(tally.reaching(t))
 
 
-def cut_inside(bracket: Bracket, tallies: Iterable[Tally], t: float, dtype: Any) -> float | None:
-    """Cut from the entries listed inside a guessed bracket; None where it, or what `kept_from` keeps, lies outside."""
-    tally = joined(tallies)
+def cut_inside(bracket: Bracket, diagonal: Tally, tallies: Iterable[Tally], t: float, dtype: Any) -> float | None:
+    """Cut from the diagonal and the others inside a bracket; None where it, or what `kept_from` keeps, lies outside."""
+    tally = joined([diagonal.within(bracket), *tallies])
     if not tally.holds(t):
         return None
     cut = tally.reaching(t)
     return cut if kept_from(cut, dtype) >= bracket.low else None
 
 
-def rounding_room(P: Tall) -> float:
-    """Factor by which rounding may let |p_i . p_j| exceed the largest |p|²."""
-    return 1.0 + (64 + int(P.shape[1])) * float(np.finfo(P.dtype).eps)
+def largest_entry(P: FloatMatrix) -> float:
+    """Magnitude that no entry of PP' exceeds: that of the longest row with itself, and room for rounding."""
+    room = 1.0 + (64 + int(P.shape[1])) * float(np.finfo(P.dtype).eps)
+    return room * float(np.einsum("ij,ij->i", P, P).max())
 
 
-def guess_bracket(P: FloatMatrix, t: float, weights: FloatVector, diagonal: FloatVector, room: float = 0.0) -> Bracket:
+def guess_bracket(P: FloatMatrix, t: float, weights: FloatVector, diagonal: FloatVector) -> Bracket:
     """Bracket the t-th largest magnitude of PP' from sampled pairs and the whole diagonal, four errors either way.
 
-    Entries have multiplicity weights[i] * weights[j] off the diagonal, diagonal[i] on it. Rows are shuffled once, and
-    each is then paired with the few that follow it: as good as pairs drawn one by one, and read in order. Where the
-    rows of P are themselves a sample, `room` is the error of t that comes from them, as a share of it.
+    It also holds what is kept with a cut at its lower end; of few rows, all magnitudes. Entries have multiplicity
+    weights[i] * weights[j] off the diagonal, diagonal[i] on it. Rows are shuffled once, and each is then paired with
+    the few that follow it: as good as pairs drawn one by one, and read in order.
     """
     n = len(P)
+    if n <= MIN_ROWS:
+        return Bracket(0.0, largest_entry(P))
     order = np.random.default_rng(0).permutation(n)  # the guess affects speed alone, so its seed is nobody's business
     rows, w = P[order], weights[order]
     uniform = bool(np.all(w == 1.0))
     steps = range(1, max(2, min(MAX_SAMPLED, n * n // 512 + 4096) // n))
     total = float(weights.sum()) ** 2 - float((weights**2).sum())
     n_sampled = sum(n - step for step in steps)
-    slack = 4.0 * total * np.sqrt(max(t / total, 1.0 / n_sampled) / n_sampled) + room * t
+    slack = 4.0 * total * np.sqrt(max(t / total, 1.0 / n_sampled) / n_sampled)
 
     def sampled(step: int) -> tuple[FloatVector, FloatVector]:
         values = np.abs(np.einsum("ij,ij->i", rows[:-step], rows[step:]))
@@ -260,4 +226,5 @@ def guess_bracket(P: FloatMatrix, t: float, weights: FloatVector, diagonal: Floa
     order = np.argsort(values)[::-1]
     reached = np.cumsum(counts[order])
     high, low = np.clip(np.searchsorted(reached, [t - slack, t + slack]), 0, len(order) - 1)
-    return Bracket(float(values[order[low]]), float(values[order[high]]))
+    # `kept_from` lies a hair below a cut.
+    return Bracket(float(values[order[low]]) * (1.0 - 64 * float(np.finfo(np.float64).eps)), float(values[order[high]]))

@@ -1,5 +1,5 @@
 """The page: records and exhibits in, one self-contained HTML file out."""
 
-from adaam.report.reproduction.page import write_page
+from adaam.report.reproduction.page import NAME, write_page
 
-__all__ = ["write_page"]
+__all__ = ["NAME", "write_page"]

@@ -12,6 +12,8 @@ from adaam.webpage import diverging_palette, plane_points, signed_bytes, sprite
 
 N_QUERIES = 5  # rows whose neighbours are shown before any is chosen
 N_CONFUSIONS = 3
+LISTS = ("rows", "classes", "clusters", "chosen_clusters", "features", "confusion", "chosen_confusion")
+SPACES = ("before", "after", "chosen")
 FACTS = ("adaam", "commit", "started", "machine", "libraries")
 
 
@@ -27,28 +29,16 @@ def payload(exhibit: Exhibit) -> dict[str, Any]:
         "choice": {name: about["chosen"][name] for name in ("metric", "preparation", "head", "learned")},
         "chosen_scores": {name: round(100 * about["chosen"][name], 2) for name in ("acc", "nmi", "ari")},
         "facts": [fact for fact in facts_of(about["session"]) if fact[0] in FACTS],
-        "rows": exhibit.rows.tolist(),
-        "classes": exhibit.classes.tolist(),
-        "clusters": exhibit.clusters.tolist(),
-        "before": plane_points(exhibit.before),
-        "after": plane_points(exhibit.after),
-        "chosen": plane_points(exhibit.chosen),
-        "chosen_clusters": exhibit.chosen_clusters.tolist(),
-        "nearest_chosen": exhibit.nearest_chosen.tolist(),
-        "same_chosen": same_class(exhibit, exhibit.nearest_chosen),
-        "chosen_confusion": exhibit.chosen_confusion.tolist(),
+        **{name: getattr(exhibit, name).tolist() for name in LISTS},
+        **{space: plane_points(getattr(exhibit, space)) for space in SPACES},
+        **{f"nearest_{space}": getattr(exhibit, f"nearest_{space}").tolist() for space in SPACES},
+        **{f"same_{space}": same_class(exhibit, getattr(exhibit, f"nearest_{space}")) for space in SPACES},
         "chosen_confusions": confusions(exhibit.chosen_confusion),
-        "nearest_before": exhibit.nearest_before.tolist(),
-        "nearest_after": exhibit.nearest_after.tolist(),
-        "same_before": same_class(exhibit, exhibit.nearest_before),
-        "same_after": same_class(exhibit, exhibit.nearest_after),
         "queries": queries(n_rows, about["seed"]),
         "tiles": sprite(exhibit.tiles),
         "components": sprite(signed_bytes(exhibit.components), diverging_palette()),
         "patterns": sprite(signed_bytes(exhibit.patterns), diverging_palette()),
         "weights": [] if about["is_image"] else np.round(exhibit.components[:, 0, :], 4).tolist(),
-        "features": exhibit.features.tolist(),
-        "confusion": exhibit.confusion.tolist(),
         "confusions": confusions(exhibit.confusion),
         "tile": {"height": height, "width": width},
     }

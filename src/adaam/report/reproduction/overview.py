@@ -80,8 +80,8 @@ class Overview:
         if known:
             gaps = [own - paper for own, paper in known]
             told.append(
-                f"Against the paper's own figures for AdaAM: {np.mean(gaps):+.1f} points on average, "
-                f"at most {max(map(abs, gaps)):.1f} apart.".replace("-", "−")
+                f"Our figures for AdaAM differ from the paper's by {np.mean(gaps):+.1f} points on average "
+                f"and by {max(map(abs, gaps)):.1f} at most.".replace("-", "−")
             )
         return tuple(told)
 
@@ -152,14 +152,14 @@ def _alone(each: Standing) -> str:
 
 def _counted(ours: Sequence[Standing]) -> str:
     won = [each.title for each in ours if each.is_won]
-    told = f"AdaAM is the best of the methods run on {len(won) or 'none'} of the {len(ours)} data sets"
-    told += f" ({', '.join(won)})." if won else "."
+    told = f"AdaAM with k-means is the best method on {len(won) or 'none'} of the {len(ours)} data sets"
+    told += f" ({', '.join(won)})" if won else ""
     ahead: dict[str, list[str]] = {}
     for each in ours:
         if not each.is_won and each.n_methods > 1:
             ahead.setdefault(each.best.name, []).append(f"{each.title} ({each.best.average:.1f} %)")
-    places = [f"{name} on {', '.join(where)}" for name, where in ahead.items()]
-    return f"{told} Ahead of it: {'; '.join(places)}." if places else told
+    places = [f"{name} is ahead on {', '.join(where)}" for name, where in ahead.items()]
+    return f"{told}; {'; '.join(places)}." if places else f"{told}."
 
 
 def _chosen(ours: Sequence[Standing]) -> list[str]:
@@ -173,8 +173,8 @@ def _chosen(ours: Sequence[Standing]) -> list[str]:
     ahead = sum(mine > other for mine, other in pairs)
     sets = f"{ahead} of {len(pairs)} data sets" if len(pairs) > 1 else ("the data set" if ahead else "no data set")
     return [
-        f"{names[0]}, which chooses metric and head without labels, averages {own:.1f} %, {names[1]} {umap:.1f} %; "
-        f"it is ahead on {sets}."
+        f"{names[0]}, which chooses metric and head without labels, averages {own:.1f} % and is ahead of {names[1]} "
+        f"({umap:.1f} %) on {sets}."
     ]
 
 
@@ -189,7 +189,6 @@ def _against(ours: Sequence[Standing], name: str) -> list[str]:
         return []
     where = f" on {sum(gap > 0 for gap in gaps)} of {len(gaps)} data sets" if len(gaps) > 1 else ""
     word = "better" if np.mean(gaps) > 0 else "worse"
-    average = ", on average" if len(gaps) > 1 else ""
     if where:
-        return [f"AdaAM beats {name}{where}; {abs(np.mean(gaps)):.1f} points {word}{average}."]
+        return [f"AdaAM is better than {name}{where}; on average, it is {abs(np.mean(gaps)):.1f} points {word}."]
     return [f"AdaAM is {abs(np.mean(gaps)):.1f} points {word} than {name} on the rows as they are."]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from adaam.report.reproduction.provenance import Session, cases_table, sessions
 from adaam.report.reproduction.tables import html_table
 from adaam.report.summary import Record, method_colors
 from adaam.report.tables import all_tables
+from adaam.tables import counted
 from adaam.webpage import PageKind, html_document, plotly_script, script_json
 
 NAME = "report.html"
-NO_EXHIBIT = "No exhibit is stored beside these records. The command adaam reproduce makes them."
+NO_EXHIBIT = "There are no pictures beside these records; adaam reproduce makes them."
 FIGURE_NOTES = {
     "fig1a": "Averages over rounds; bars are standard deviations. The axis spans at least five points of accuracy.",
     "fig1b": "All entries of the final affinity, the diagonal included, counted before the small ones are set to zero.",
@@ -59,17 +61,7 @@ def write_page(records: Sequence[Record], exhibits: Sequence[Exhibit], folder: P
 
 
 def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) -> str:
-    """Return the page as text: a pure function of what it shows.
-
-    Parameters
-    ----------
-    records : sequence of dicts
-        Everything a records file holds.
-    exhibits : sequence of Exhibit
-        Those that are at hand.
-    charting : str
-        The charting library.
-    """
+    """Return the page as text: a pure function of all records of a file, the exhibits at hand and plotly.js."""
     found = overview(records)
     charts = all_charts(records)
     tables = [html_table(table) for table in all_tables(records)]
@@ -99,8 +91,7 @@ def _what(found: Overview) -> str:
     rounds = f"{most} rounds each" if least == most else f"{least} to {most} rounds each"
     names = ", ".join(each.title for each in found.standings)
     n_sets = len(found.standings)
-    methods = f"{found.n_methods} method{'s' if found.n_methods != 1 else ''}"
-    sets = f"{n_sets} data set{'s' if n_sets != 1 else ''}"
+    methods, sets = counted(found.n_methods, "method"), counted(n_sets, "data set")
     return f"{methods} on {sets} ({names}), {rounds}, {found.n_rounds:,} in all." if n_sets else "Nothing yet."
 
 
@@ -189,9 +180,19 @@ def _panel(exhibit: Exhibit, place: int) -> str:
 def _session(each: Session) -> str:
     pairs = (*each.facts, ("records", str(each.n_records)))
     facts = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
-    started = escape(dict(each.facts)["started"])
+    started = escape(_moment(dict(each.facts)["started"]))
+    n_records = f"{each.n_records:,} record{'' if each.n_records == 1 else 's'}"
     is_open = " open" if each.number == 1 else ""
     return (
-        f'<details class="session"{is_open}><summary>Session {each.number}: {started}, {each.n_records} records'
+        f'<details class="session"{is_open}><summary>Session {each.number}: {started}, {n_records}'
         f"</summary><dl>{facts}</dl></details>"
     )
+
+
+def _moment(started: str) -> str:
+    """Return a moment to the minute, or the words that stand for an unknown one."""
+    try:
+        moment = datetime.fromisoformat(started)
+    except ValueError:
+        return started
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

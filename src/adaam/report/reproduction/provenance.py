@@ -69,8 +69,8 @@ def cases_table(records: Sequence[Record]) -> Table:
     rows = [_row(kind, setting, list(found.values())) for (kind, setting), found in ordered]
     columns = ("data set", "method", "preparation", "shows", "rows", "k", "passes", "rounds", "seeds", "starts", "acc")
     notes = (
-        "A round depends on its seed alone. starts: k-means++ runs a round, of which the one of least inertia counts. "
-        "acc: average accuracy in per cent.",
+        "A round depends on its seed alone. starts: k-means++ runs in each round; the one of least inertia counts. "
+        "acc: average accuracy in percent.",
     )
     return Table("cases", "Every case", (*columns, "session"), tuple(rows), 4, notes)
 

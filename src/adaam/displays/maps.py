@@ -1,4 +1,4 @@
-"""The learned components: as images, or as bars of their strongest features."""
+"""The learned map: its components, its eigenvalues, and what each input feature contributes."""
 
 from math import isqrt
 from typing import Any, Self, cast
@@ -6,9 +6,11 @@ from typing import Any, Self, cast
 import numpy as np
 
 from adaam._checks import check_whole
-from adaam._typing import FloatMatrix
-from adaam.displays.axes import axes_for, check_image_shape, fitted_metric
+from adaam._typing import FloatMatrix, FloatVector
+from adaam.displays.axes import KeptDisplay, axes_for, check_image_shape, fitted_metric
+from adaam.estimators import LinearMetric
 from adaam.estimators.linear_metric import feature_names
+from adaam.metric import FeatureContributions
 
 # Fewer square features are more often a table than an image.
 SMALLEST_IMAGE = 64
@@ -137,11 +139,11 @@ def _cell(number: int, n_rows: int, n_columns: int, image: bool) -> tuple[float,
     return left + margin[0] * width, bottom + 0.1 * height, margin[1] * width, 0.74 * height
 
 
-def _draw_image(ax: Any, image: FloatMatrix) -> None:
+def _draw_image(ax: Any, image: FloatMatrix, **style: Any) -> Any:
     # White is no weight at all, so the scale is the same in both directions.
     limit = np.abs(image).max() or 1.0
-    ax.imshow(image, cmap="RdBu_r", vmin=-limit, vmax=limit)
     ax.set(xticks=[], yticks=[])
+    return ax.imshow(image, **({"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} | style))
 
 
 def _draw_bars(ax: Any, component: Any, names: Any, n_features: int) -> None:
@@ -156,3 +158,146 @@ def _draw_bars(ax: Any, component: Any, names: Any, n_features: int) -> None:
 
 def _short(name: str, length: int = 24) -> str:
     return name if len(name) <= length else name[: length - 1] + "…"
+
+
+class EigenvalueDisplay(KeptDisplay):
+    """Eigenvalues of the learned components, ascending: how well each keeps strongly linked rows together.
+
+    Small ones belong to directions that the affinity agrees on; those close to one another can trade places when the
+    data change a little.
+
+    Parameters
+    ----------
+    eigenvalues : ndarray of shape (n_components,)
+        Eigenvalues in the order of the components.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where it was drawn.
+    line_
+        The matplotlib line.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from adaam import AdaAM
+    >>> from adaam.displays import EigenvalueDisplay
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> len(EigenvalueDisplay.from_estimator(AdaAM(10).fit(X)).eigenvalues)
+    10
+    """
+
+    def __init__(self, eigenvalues: FloatVector) -> None:
+        self.eigenvalues = eigenvalues
+
+    @classmethod
+    def _of(cls, model: Any) -> Self:
+        return cls(np.asarray(model.eigenvalues_))
+
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
+        shown = {"marker": "o", "linewidth": 1.0} | style
+        (self.line_,) = ax.plot(np.arange(len(self.eigenvalues)), self.eigenvalues, **shown)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.set(xlabel="component", ylabel="eigenvalue")
+
+
+class ContributionsDisplay:
+    """Shares of the squared distance by feature, largest first, as bars or as an image.
+
+    Parameters
+    ----------
+    contributions : FeatureContributions
+        What `explain` returns.
+    image_shape : tuple of two ints, default=None
+        Shape of the image a row draws; None means bars.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where it was drawn.
+    bars_ or image_
+        The matplotlib bars, or the image.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from adaam import AdaAM
+    >>> from adaam.displays import ContributionsDisplay
+    >>> X = load_wine(as_frame=True).data
+    >>> display = ContributionsDisplay.from_estimator(AdaAM(3, n_neighbors=12, preparation="standard").fit(X))
+    >>> len(display.contributions.share)
+    13
+    """
+
+    def __init__(self, contributions: FeatureContributions, *, image_shape: tuple[int, int] | None = None) -> None:
+        self.contributions = contributions
+        self.image_shape = image_shape
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        a: Any = None,
+        b: Any = None,
+        *,
+        image_shape: tuple[int, int] | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Explain a fitted learner and draw the answer.
+
+        Parameters
+        ----------
+        estimator : LinearMetric
+            A fitted learner or clusterer.
+        a, b : array-like of shape (n_features,), default=None
+            Two rows whose distance is explained; without them, the mean squared distance between training rows.
+        image_shape : tuple of two ints, default=None
+            Shape of the image a row draws; None means bars.
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        **kwargs
+            Passed to `plot`.
+
+        Returns
+        -------
+        ContributionsDisplay
+            The display, drawn.
+        """
+        # Of a clusterer too the metric is explained here, not its clusters.
+        explained = LinearMetric.explain(fitted_metric(estimator), a, b)
+        check_image_shape(image_shape, len(explained.share), "or None")
+        return cls(explained, image_shape=image_shape).plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, n_features: int = 15, **kwargs: Any) -> Self:
+        """Draw the shares.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        n_features : int, default=15
+            Bars drawn at most, largest share first.
+        **kwargs
+            Passed to matplotlib's `barh` or `imshow`.
+
+        Returns
+        -------
+        ContributionsDisplay
+            The display itself.
+        """
+        check_whole("n_features", n_features)
+        percent = 100.0 * np.asarray(self.contributions.share, dtype=np.float64)
+        if self.image_shape is not None:
+            ax = axes_for(self, ax, 4.6, 4.0)
+            self.image_ = _draw_image(ax, percent.reshape(self.image_shape), **kwargs)
+            ax.figure.colorbar(self.image_, ax=ax, label="share of squared distance (%)", shrink=0.85)
+            return self
+        top = self.contributions.top(n_features)
+        ax = axes_for(self, ax, 6.0, 0.9 + 0.27 * len(top))
+        self.bars_ = ax.barh(np.arange(len(top)), [100.0 * share for _, share in top], **kwargs)
+        ax.set_yticks(np.arange(len(top)), [name for name, _ in top])
+        ax.invert_yaxis()
+        ax.set_xlabel("share of squared distance (%)")
+        return self

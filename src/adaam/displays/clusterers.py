@@ -1,11 +1,78 @@
-"""What a search without labels tried, and what the number of clusters was read from."""
+"""What a clusterer found: its layers, what its search tried, and what the number of clusters was read from."""
 
 from typing import Any, Self, cast
 
 import numpy as np
 
-from adaam.displays.axes import KeptDisplay, axes_for
+from adaam.displays.axes import KeptDisplay
+from adaam.partition import ClusterLayer, tree_of
 from adaam.selection import ClusterCount, Selection
+
+
+class ClusterLayersDisplay(KeptDisplay):
+    """Clusters of every layer as bars, coarsest at the top, each above the finer ones that it is made of.
+
+    The width of a bar is the share of rows in the cluster, its shade how firm it is.
+
+    Parameters
+    ----------
+    layers : tuple of ClusterLayer
+        The `cluster_layers_` of a fitted `AdaAMClustering`.
+    chosen : int, default=0
+        The layer to mark.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where it was drawn.
+    bars_
+        The matplotlib bars of every layer.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from adaam import AdaAMClustering
+    >>> from adaam.displays import ClusterLayersDisplay
+    >>> X, _ = load_wine(return_X_y=True)
+    >>> display = ClusterLayersDisplay.from_estimator(AdaAMClustering(3).fit(X))
+    >>> len(display.bars_) == len(display.layers)
+    True
+    """
+
+    def __init__(self, layers: tuple[ClusterLayer, ...], chosen: int = 0) -> None:
+        self.layers = layers
+        self.chosen = chosen
+
+    @classmethod
+    def _of(cls, model: Any) -> Self:
+        if not hasattr(model, "cluster_layers_"):
+            raise TypeError(
+                f"estimator={model!r} is a {type(model).__name__}, which has no layers. Use a fitted AdaAMClustering."
+            )
+        return cls(model.cluster_layers_, int(model.layer_))
+
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
+        self.bars_ = []
+        for depth, order in enumerate(nested_orders(self.layers)):
+            layer = self.layers[depth]
+            widths = layer.sizes[order] / layer.sizes.sum()
+            shades = [(0.12, 0.35, 0.6, 0.25 + 0.75 * float(firm)) for firm in layer.firmness[order]]
+            shown = {"color": shades, "edgecolor": "white", "height": 0.8} | style
+            self.bars_.append(ax.barh(depth, widths, left=np.cumsum(widths) - widths, **shown))
+        names = [f"{layer.n_clusters} clusters" for layer in self.layers]
+        names[self.chosen] += " (labels_)"
+        ax.set_yticks(range(len(self.layers)), names)
+        ax.invert_yaxis()
+        ax.set(xlabel="share of rows; darker clusters are firmer", xlim=(0, 1))
+
+
+def nested_orders(layers: tuple[ClusterLayer, ...]) -> list[Any]:
+    """Order of the clusters of every layer in which the parts of a cluster lie below it."""
+    tree = tree_of(layers)
+    orders = [np.arange(layers[0].n_clusters)]
+    for depth in range(1, len(layers)):
+        orders.append(np.array([child for above in orders[-1] for _, child in tree[depth - 1, int(above)]]))
+    return orders
 
 
 class SelectionDisplay(KeptDisplay):
@@ -41,31 +108,14 @@ class SelectionDisplay(KeptDisplay):
     def _of(cls, model: Any) -> Self:
         return cls(selection_of(model))
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw one bar a trial.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
-            Passed to matplotlib's `barh`.
-
-        Returns
-        -------
-        SelectionDisplay
-            The display itself.
-        """
-        ax = axes_for(self, ax)
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
         trials = self.selection.trials
         places = np.arange(len(trials))
         colors = ["C1" if trial.chosen else "C0" for trial in trials]
-        style = {"color": colors} | kwargs
-        self.bars_ = ax.barh(places, [trial.modularity for trial in trials], **style)
+        self.bars_ = ax.barh(places, [trial.modularity for trial in trials], **({"color": colors} | style))
         ax.set_yticks(places, [f"{trial.head}, {trial.metric} ({trial.preparation})" for trial in trials])
         ax.invert_yaxis()
         ax.set(xlabel="modularity on its own graph")
-        return self
 
 
 class ClusterCountDisplay(KeptDisplay):
@@ -107,32 +157,16 @@ class ClusterCountDisplay(KeptDisplay):
             )
         return cls(count)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw modularity, how separate merged clusters are, and the range of the estimate.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
-            Passed to matplotlib's `plot` of the separations.
-
-        Returns
-        -------
-        ClusterCountDisplay
-            The display itself.
-        """
-        ax = axes_for(self, ax)
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
         numbers = np.arange(1, len(self.count.modularities) + 1)
         ax.plot(numbers, self.count.modularities, linewidth=1.0, linestyle="--", label="modularity")
         # Entry c - 1 belongs to the merge that leaves c clusters, so it tells why there are more than c.
-        style = {"marker": "o", "linewidth": 1.5, "label": "links between the two merged, one cloud being 1"} | kwargs
-        (self.line_,) = ax.plot(numbers, np.minimum(self.count.separations, 1.0), **style)
+        shown = {"marker": "o", "linewidth": 1.5, "label": "links between the two merged, one cloud being 1"} | style
+        (self.line_,) = ax.plot(numbers, np.minimum(self.count.separations, 1.0), **shown)
         ax.axvspan(self.count.low - 0.5, self.count.high + 0.5, alpha=0.15, label="range of the estimate")
         ax.axvline(self.count.n_clusters, linewidth=1.0, color="black")
         ax.set(xlabel="number of clusters left", ylabel="modularity, links", ylim=(0, 1.05))
         ax.legend(loc="lower right")
-        return self
 
 
 def selection_of(model: Any) -> Selection:

@@ -1,0 +1,256 @@
+"""What a fit saw on its way, made again from the training rows: neighbour graph and adaptive affinity."""
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from adaam._checks import check_whole, check_word
+from adaam._typing import FloatVector
+from adaam.affinity.adaptive import AllRows, Evidence, MethodSettings, learn
+from adaam.affinity.clustered_graph import graph_pieces
+from adaam.displays.axes import Display, axes_for, fitted_metric, learner_of
+from adaam.estimators import AdaAM
+from adaam.graph import Neighbors
+from adaam.magnitudes import N_BINS, magnitude_counts
+from adaam.prepare import Sample, prepared_sample
+
+# Cuts of the same rows agree but for rounding in another order of rows; other rows move them by far more.
+SAME_CUT = 1e-3
+
+
+def relearned_graph(
+    model: Any, X: Any, n_neighbors: int | None, sample_weight: Any, neighbors: Any
+) -> tuple[Sample, Any]:
+    """Training rows as the fit prepared them, and their neighbour graph."""
+    learner = learner_of(fitted_metric(model))
+    rows, is_given = learner._rows(X, reset=False), neighbors is not None
+    _, sample = prepared_sample(rows, sample_weight, learner.preparation_, learner._engine(), rows_are_nodes=is_given)
+    count = getattr(learner, "n_neighbors_", None) if n_neighbors is None else n_neighbors
+    if count is None:
+        raise ValueError(
+            f"n_neighbors=None, but {type(learner).__name__} does not keep the number of neighbours "
+            "its affinity used. Pass n_neighbors."
+        )
+    return sample, Neighbors(sample, neighbors)(int(count))
+
+
+def relearned_affinities(model: Any, X: Any, sample_weight: Any, neighbors: Any) -> Evidence:
+    """The adaptive affinities of the training rows: intermediate and final."""
+    learner = learner_of(fitted_metric(model))
+    if not isinstance(learner, AdaAM):
+        raise TypeError(f"{type(learner).__name__} learns no adaptive affinity, so there is none to draw. Use AdaAM.")
+    sample, graph = relearned_graph(model, X, None, sample_weight, neighbors)
+    method = MethodSettings(learner.n_clusters_, learner.n_components_, learner.n_iter, learner._affinity_settings())
+    learned = learn(AllRows(sample), method, lambda _: graph)
+    cuts = learned.cuts
+    if not np.allclose(cuts, learner.cuts_, rtol=SAME_CUT):
+        raise ValueError(
+            f"X gives the cuts {cuts[0]:.3g} and {cuts[1]:.3g}, but the fit found {learner.cuts_[0]:.3g} and "
+            f"{learner.cuts_[1]:.3g}. Pass the rows, weights and neighbours the model was fitted on."
+        )
+    return learned.evidence
+
+
+class GraphComponentsDisplay:
+    """Sizes of the connected components of the neighbour graph, largest first.
+
+    One component means that every row can be reached from every other along neighbour edges. Several components are not
+    an error, but only the low-rank affinity then relates them to each other.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_pieces,)
+        Rows in each component, copies and weights counted, largest first.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where it was drawn.
+    bars_
+        The matplotlib bars.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from adaam import AdaAM
+    >>> from adaam.displays import GraphComponentsDisplay
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> GraphComponentsDisplay.from_estimator(AdaAM(10).fit(X), X).sizes
+    array([1797.])
+    """
+
+    def __init__(self, sizes: FloatVector) -> None:
+        self.sizes = sizes
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        n_neighbors: int | None = None,
+        sample_weight: Any = None,
+        neighbors: Any = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Find the neighbour graph again and draw its pieces.
+
+        Parameters
+        ----------
+        estimator : LinearMetric
+            A fitted learner or clusterer.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows it was fitted on.
+        n_neighbors : int, default=None
+            Neighbours of each row; None means what the fit used, where the estimator keeps it.
+        sample_weight, neighbors : default=None
+            As they were given to `fit`.
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        **kwargs
+            Passed to `plot`.
+
+        Returns
+        -------
+        GraphComponentsDisplay
+            The display, drawn.
+        """
+        sample, graph = relearned_graph(estimator, X, n_neighbors, sample_weight, neighbors)
+        graph = graph.host() if hasattr(graph, "host") else graph
+        edges = csr_array((graph.shares, graph.indices, graph.starts), shape=(graph.n_rows, graph.n_rows))
+        sizes = np.bincount(graph_pieces(edges), sample.weights)
+        return cls(np.sort(sizes)[::-1]).plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, max_bars: int = 30, **kwargs: Any) -> Self:
+        """Draw the sizes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        max_bars : int, default=30
+            Components drawn at most, largest first.
+        **kwargs
+            Passed to matplotlib's `bar`.
+
+        Returns
+        -------
+        GraphComponentsDisplay
+            The display itself.
+        """
+        ax = axes_for(self, ax)
+        shown = self.sizes[: check_whole("max_bars", max_bars)]
+        self.bars_ = ax.bar(np.arange(len(shown)), shown, **kwargs)
+        ax.bar_label(self.bars_, fmt="{:g}", fontsize=8)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        n_pieces, more = len(self.sizes), len(self.sizes) - len(shown)
+        title = f"{n_pieces} connected component{'s' * (n_pieces > 1)}"
+        ax.set(xlabel="component", ylabel="rows", title=title + (f", {more} smaller ones not drawn" if more else ""))
+        return self
+
+
+class MagnitudeDisplay(Display):
+    """Histogram of |Δ| before pruning, with the cut that pruning makes.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_bins,)
+        Entries in each bin, diagonal included where it takes part in the pruning.
+    top : float
+        Upper end of the last bin; the first one begins at 0.
+    cut : float
+        Smallest magnitude kept.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Where it was drawn.
+    stairs_, line_
+        The histogram and the mark of the cut.
+
+    Notes
+    -----
+    A fitted model keeps no affinity, so it is learned again from the training rows: the cost is that of a fit and
+    one more pass over the pairs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from adaam import AdaAM
+    >>> from adaam.displays import MagnitudeDisplay
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> display = MagnitudeDisplay.from_estimator(AdaAM(10).fit(X), X)
+    >>> float(display.counts.sum()) == 1797**2
+    True
+    """
+
+    def __init__(self, counts: FloatVector, top: float, cut: float) -> None:
+        self.counts = counts
+        self.top = top
+        self.cut = cut
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        which: str = "final",
+        n_bins: int = N_BINS,
+        sample_weight: Any = None,
+        neighbors: Any = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Learn the affinity again and draw its magnitudes.
+
+        Parameters
+        ----------
+        estimator : AdaAM or AdaAMClustering with one
+            The fitted learner.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows it was fitted on.
+        which : {"final", "intermediate"}, default="final"
+            Which of the two affinities.
+        n_bins : int, default=200
+            Number of bins.
+        sample_weight, neighbors : default=None
+            As they were given to `fit`.
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        **kwargs
+            Passed to `plot`.
+
+        Returns
+        -------
+        MagnitudeDisplay
+            The display, drawn.
+        """
+        check_word("which", which, ("final", "intermediate"))
+        check_whole("n_bins", n_bins)
+        learned = relearned_affinities(estimator, X, sample_weight, neighbors)
+        affinity = (learned.final if which == "final" else learned.first).affinity
+        counts, top = magnitude_counts(affinity, n_bins)
+        return cls(counts, top, float(affinity.cut)).plot(ax=ax, **kwargs)
+
+    @property
+    def edges(self) -> FloatVector:
+        """Edges of the bins."""
+        return np.linspace(0.0, self.top, len(self.counts) + 1)
+
+    @property
+    def kept(self) -> float:
+        """Share of entries in bins above the cut, the bin of the cut itself counted in part."""
+        above = np.clip((self.edges[1:] - self.cut) / np.diff(self.edges), 0.0, 1.0)
+        return float(self.counts @ above / self.counts.sum())
+
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
+        self.stairs_ = ax.stairs(self.counts, self.edges, **({"fill": True} | style))
+        self.line_ = ax.axvline(
+            self.cut, color="tab:red", linestyle="--", label=f"cut: about {100 * self.kept:.1f} % are kept"
+        )
+        ax.set_yscale("log")
+        ax.set(xlabel="|Δ| before pruning", ylabel="entries")
+        ax.legend(frameon=False)

@@ -1,0 +1,202 @@
+"""Row sources: rows that are read block by block, as often as a fit needs, and never held all at once."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from adaam._typing import FloatMatrix
+from adaam.untrusted import UnreadableFileError
+
+BLOCK_BYTES = 1 << 25  # of rows in float64, read at a time
+MAX_FEATURES = 1 << 24
+MAX_BLOCK_BYTES = 1 << 30  # of whole chunks of an array
+
+
+@runtime_checkable
+class RowSource(Protocol):
+    """Rows that can be read in order, several times.
+
+    `n_rows` is None where it is not known before the rows were read once; `names` are those of the columns, or None.
+    """
+
+    label: str
+    n_rows: int | None
+    n_features: int
+    dtype: np.dtype[Any]
+    names: list[str] | None
+
+    def blocks(self) -> Iterator[FloatMatrix]:
+        """Yield the rows in order, as matrices of a bounded number of rows; each call starts anew."""
+        ...
+
+
+class RowsError(UnreadableFileError):
+    """Rows cannot be read: no table of numbers, or numbers that are not finite."""
+
+
+def rows_per_block(n_features: int) -> int:
+    """Rows to read at a time."""
+    return max(1, BLOCK_BYTES // (8 * max(1, n_features)))
+
+
+def n_bytes(source: RowSource) -> int | None:
+    """Memory that all rows would take, or None where their number is not known."""
+    return None if source.n_rows is None else source.n_rows * source.n_features * source.dtype.itemsize
+
+
+def checked_blocks(source: RowSource) -> Iterator[tuple[int, FloatMatrix]]:
+    """Yield (first row, rows in floating point), block by block.
+
+    Raises
+    ------
+    RowsError
+        At the first block whose shape does not fit, or that holds NaN or infinity; the message names the row.
+    """
+    start = 0
+    for block in source.blocks():
+        if block.ndim != 2 or block.shape[1] != source.n_features:
+            raise RowsError(
+                f"{source.label}: the block that starts at row {start} has shape {block.shape}; "
+                f"rows have {source.n_features} features."
+            )
+        if len(block) == 0:
+            continue
+        yield start, _finite(block, start, source)
+        start += len(block)
+    if source.n_rows is not None and start != source.n_rows:
+        raise RowsError(f"{source.label}: holds {start} rows, but {source.n_rows} were announced.")
+
+
+def counted_rows(source: RowSource) -> int:
+    """Number of rows, by reading them where it is not known."""
+    return sum(len(block) for _, block in checked_blocks(source)) if source.n_rows is None else source.n_rows
+
+
+def read_all(source: RowSource) -> FloatMatrix:
+    """Read all rows into memory, in their own type; what reads them checks them."""
+    return np.vstack([np.empty((0, source.n_features), source.dtype), *source.blocks()])
+
+
+def check_width(label: str, n_features: int) -> None:
+    """Refuse rows that no memory holds."""
+    if n_features > MAX_FEATURES:
+        raise RowsError(f"{label}: has rows of {n_features} features; {MAX_FEATURES} are the most that are read.")
+
+
+def check_numbers(label: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Refuse what is no number."""
+    if dtype.kind not in "fiub":
+        raise RowsError(f"{label}: holds {dtype}, not numbers.")
+    return dtype
+
+
+def _finite(block: FloatMatrix, start: int, source: RowSource) -> FloatMatrix:
+    rows = block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
+    # A finite sum proves every entry finite, and takes no mask of the block's size.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(rows.sum()):
+            return rows
+    bad = np.argwhere(~np.isfinite(rows))
+    if len(bad) == 0:
+        return rows
+    row, column = (int(place) for place in bad[0])
+    where = f"column {column}" if source.names is None else f"column {source.names[column]!r}"
+    raise RowsError(
+        f"{source.label}: row {start + row} holds {rows[row, column]} in {where}. Rows must be finite: "
+        "drop such rows or fill them in."
+    )
+
+
+class ArrayRows:
+    """Rows of anything with `shape`, `dtype` and slices that give NumPy arrays.
+
+    Parameters
+    ----------
+    array : array of two dimensions
+        Sliced by rows. Where it tells its `chunks`, blocks are whole chunks.
+    label : str, default="X"
+        What messages call it.
+    names : list of str, default=None
+        Names of the columns.
+    """
+
+    def __init__(self, array: Any, label: str = "X", names: list[str] | None = None) -> None:
+        if len(array.shape) != 2:
+            raise RowsError(f"{label}: holds an array of shape {tuple(array.shape)}, not a table of rows.")
+        self.array = array
+        self.label = label
+        self.names = names
+        self.n_rows: int | None = int(array.shape[0])
+        self.n_features = int(array.shape[1])
+        self.dtype: np.dtype[Any] = check_numbers(label, np.dtype(array.dtype))
+        check_width(label, self.n_features)
+
+    def blocks(self) -> Iterator[FloatMatrix]:
+        """Yield the rows in order."""
+        height = rows_per_block(self.n_features)
+        chunks = getattr(self.array, "chunks", None)
+        if chunks and chunks[0] * self.n_features * 8 <= MAX_BLOCK_BYTES:
+            # A chunk is unpacked whole, so one that is read in parts is unpacked several times.
+            height = max(1, height // chunks[0]) * chunks[0]
+        for start in range(0, self.n_rows or 0, height):
+            yield np.asarray(self.array[start : start + height])
+
+
+class BlockRows:
+    """Rows from a function that starts a new run over the row blocks each time it is called.
+
+    Parameters
+    ----------
+    make : callable
+        Returns an iterable of arrays of shape (some rows, n_features), the same ones each time. A fit calls it once
+        for each pass over the rows, and once more to look at the first block.
+    n_rows : int, default=None
+        Number of rows in all; None means counted in the first pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from adaam.rows import BlockRows
+    >>> rows = BlockRows(lambda: (np.full((2, 3), i) for i in range(4)))
+    >>> rows.n_features, sum(len(block) for block in rows.blocks())
+    (3, 8)
+    """
+
+    names: list[str] | None = None
+    label = "row blocks"
+
+    def __init__(self, make: Callable[[], Iterable[Any]], n_rows: int | None = None) -> None:
+        if not callable(make):
+            raise TypeError(
+                f"make={make!r} is a {type(make).__name__}; a fit reads rows more than once, so pass a function that "
+                "returns a new iterator at each call."
+            )
+        self.make = make
+        self.n_rows = n_rows
+        first = next((block for block in self.blocks() if len(block)), None)
+        if first is None or first.ndim != 2:
+            raise RowsError(f"{self.label}: the first block is {first!r}; blocks must be tables of rows.")
+        self.n_features: int = first.shape[1]
+        self.dtype: np.dtype[Any] = check_numbers(self.label, first.dtype)
+
+    def blocks(self) -> Iterator[FloatMatrix]:
+        """Yield the blocks as the function gives them."""
+        yield from map(np.asarray, self.make())
+
+
+def as_rows(X: Any) -> RowSource | None:
+    """Return X as a row source, or None where it is an ordinary array for scikit-learn's own checks.
+
+    Memory maps and Zarr arrays count as row sources: they must not be loaded by accident.
+    """
+    if isinstance(X, np.ndarray):
+        return ArrayRows(X) if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub" else None
+    if is_zarr(X):
+        return ArrayRows(X)
+    return X if isinstance(X, RowSource) else None
+
+
+def is_zarr(array: Any) -> bool:
+    """Whether an object is a Zarr array, told without importing zarr."""
+    return type(array).__module__.partition(".")[0] == "zarr" and hasattr(array, "shape")
