@@ -37,8 +37,10 @@ def open_page(browser, path, *, width=1400, scheme="light"):
 def assert_quiet(browser):
     """Nothing was fetched, nothing complained, and no script came in by the data."""
     # That reading canvases back is slow is said of tests, which read them, not of the page.
-    assert [entry for entry in browser.get_log("browser") if entry["source"] != "rendering"] == []
-    assert [url for url in requested(browser) if not url.startswith(("file:", "data:", "blob:"))] == []
+    complaints = [entry for entry in browser.get_log("browser") if entry["source"] != "rendering"]
+    assert not complaints, complaints
+    fetched = [url for url in requested(browser) if not url.startswith(("file:", "data:", "blob:"))]
+    assert not fetched, fetched
     assert browser.execute_script("return window.broken") is None
 
 

@@ -92,32 +92,21 @@ def test_a_worker_killed_among_row_blocks_changes_nothing(client, digits, when, 
     assert subspace_angles(found.components_.T, AdaAM(10, pairs=pairs).fit(digits).components_.T).max() < 1e-9
 
 
-def pause(dask_worker):
-    """Pause a worker as its memory monitor would; that one would resume it at once."""
+def pause(dask_worker, seconds=None):
+    """Pause a worker as its memory monitor would, which would resume it at once; for so many seconds, or for ever."""
     from distributed.core import Status
 
     dask_worker.memory_manager.memory_pause_fraction = False
     dask_worker.status = Status.paused
+    if seconds is not None:
+        dask_worker.loop.call_later(seconds, setattr, dask_worker, "status", Status.running)
 
 
 def test_a_worker_paused_for_a_while_changes_nothing(client, digits, expected, when):
     """A worker above its memory threshold begins no task until it has spilt; others read what it holds meanwhile."""
-
-    def resume(dask_worker):
-        from distributed.core import Status
-
-        dask_worker.status = Status.running
-
     paused = next(iter(client.nthreads()))
-    timer = threading.Timer(3.0, lambda: client.run(resume, workers=[paused]))
-
-    def pause_for_a_while():
-        client.run(pause, workers=[paused])
-        timer.start()
-
-    when("scatter", 4, pause_for_a_while)
+    when("scatter", 4, lambda: client.run(pause, 3.0, workers=[paused]))
     found = AdaAM(10, engine=DaskEngine(block_rows=300)).fit(digits)
-    timer.join()
     assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-9
 
 

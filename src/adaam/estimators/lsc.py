@@ -142,7 +142,7 @@ class LSC(ClusterMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each row.
+        Cluster of each row, in the order of their first rows.
     landmarks_ : ndarray of shape (n_landmarks_, n_features)
         The landmarks.
     bandwidth_ : float
@@ -217,8 +217,10 @@ class LSC(ClusterMixin, BaseEstimator):
         self.directions_ = landmark_directions(Z, n_clusters)
         embedding = spectral_rows(Z, self.directions_)
         clusters = CPUEngine().kmeans(embedding, n_clusters, n_init, int(seeds[1]), np.ones(X.shape[0]))
-        self.cluster_centers_ = clusters.centers
-        self.labels_ = clusters.labels
+        # Numbered by their first row: of starts that find the same clusters, rounding decides which is kept.
+        order = np.argsort([np.argmax(clusters.labels == label) for label in range(n_clusters)], kind="stable")
+        self.cluster_centers_ = clusters.centers[order]
+        self.labels_ = np.argsort(order)[clusters.labels]
         return self
 
     @in_kind
