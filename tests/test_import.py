@@ -34,7 +34,7 @@ def measure(module):
 
 
 def test_import_adds_at_most_a_fifth_to_scikit_learns():
-    assert min(measure("adaam")[0] for _ in range(4)) <= 0.2
+    assert any(measure("adaam")[0] <= 0.2 for _ in range(4))  # a busy machine may be slow once
 
 
 @pytest.mark.parametrize("module", ["adaam", "adaam.cli"])

@@ -156,13 +156,3 @@ def test_hdbscan_on_the_learned_metric():
     kept = labels >= 0
     assert kept.mean() > 0.3
     assert adjusted_rand_index(y[kept], labels[kept]) > 0.5
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
-def test_umap_on_the_learned_metric():
-    umap = pytest.importorskip("umap")
-    picture = make_pipeline(AdaAM(10), umap.UMAP(n_neighbors=10, random_state=0, n_jobs=1)).fit_transform(X)
-    assert picture.shape == (500, 2)
-    shuffled = np.random.default_rng(0).permutation(y)
-    assert silhouette_score(picture, y) > silhouette_score(picture, shuffled) + 0.2

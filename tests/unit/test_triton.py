@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-needs = [name for name in ("torch", "triton") if find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(needs), reason=f"{' and '.join(needs)} not installed")
+pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("triton", reason="triton is not installed")
 
 
 @pytest.mark.parametrize("case", ["cut", "pruned_gram", "neighbors", "sweeps"])

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.metrics import silhouette_score
+from sklearn.pipeline import make_pipeline
 
+from adaam import AdaAM
 from adaam.bench.methods import METHODS, Case
 from adaam.bench.plan import read_plan
 from adaam.bench.run import run_case, warm_up
@@ -25,9 +28,10 @@ def test_methods_fitted_once_stay_so():
 
 
 @pytest.mark.slow
-def test_each_round_is_a_fit_of_its_own_and_repeats():
+@pytest.mark.filterwarnings("ignore")
+def test_each_round_is_a_fit_of_its_own_and_repeats_and_umap_follows_a_learned_metric():
     """One test, since whatever comes first has to wait for the compiler."""
-    pytest.importorskip("umap")
+    umap = pytest.importorskip("umap")
     digits = load_digits()
     X, y = digits.data[:200], digits.target[:200]
     warm_up(METHOD)
@@ -50,3 +54,6 @@ def test_each_round_is_a_fit_of_its_own_and_repeats():
 
     few = METHOD.make(Case(8, 64, 2, 2, "raw", 0))
     assert few.n_components == 6
+
+    picture = make_pipeline(AdaAM(10), umap.UMAP(n_neighbors=10, random_state=0, n_jobs=1)).fit_transform(X)
+    assert silhouette_score(picture, y) > silhouette_score(picture, np.random.default_rng(0).permutation(y)) + 0.2
