@@ -120,7 +120,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
                 source = Neighbors(sample, neighbors)
                 value = given or learner.learn(sample, source)
             with phase("projection"):
-                projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling, moments=sample.moments)
+                projection = lpp(sample, value, n_components, scaling)
 
             self._store_map(prepared, projection, sample.moments(), X.dtype)
             self.preparation_, self.engine_, self.knn_recall_ = preparation, engine.name, source.recall
