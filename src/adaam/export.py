@@ -23,7 +23,6 @@ SPARE_VOTERS = 10
 
 # A protocol buffer cannot be larger.
 LARGEST_BYTES = 2**31 - 2**20
-METHODS = ("auto", "transform", "predict")
 __all__ = ["skops_types", "to_onnx"]
 
 
@@ -193,8 +192,11 @@ def to_onnx(
     >>> [output.name for output in graph.graph.output]
     ['embedding', 'label']
     """
-    onnx = _onnx()
-    check_word("method", method, METHODS)
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError("to_onnx needs onnx. Install it with: pip install adaam[onnx]") from error
+    check_word("method", method, ("auto", "transform", "predict"))
     if not isinstance(model, LinearMetric):
         raise TypeError(
             f"model={model!r} is a {type(model).__name__}, which has no linear map to export. "
@@ -244,14 +246,3 @@ def skops_types() -> list[str]:
     # Pipelines are scikit-learn's, and skops knows them.
     classes = [*(cls for cls in known_classes().values() if cls.__module__.startswith("adaam.")), csr_array]
     return sorted({f"{cls.__module__}.{cls.__qualname__}" for cls in classes})
-
-
-def _onnx() -> Any:
-    try:
-        import onnx
-        import onnx.checker
-        import onnx.helper
-        import onnx.numpy_helper
-    except ImportError as error:
-        raise ImportError("to_onnx needs onnx. Install it with: pip install adaam[onnx]") from error
-    return onnx

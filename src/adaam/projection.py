@@ -22,7 +22,7 @@ def lpp(sample: Sample, affinity: Affinity, n_components: int, scaling: ColumnSc
     laplacian, degrees = laplacian_gram(affinity, X, engine), affinity.degrees()
 
     def even() -> FloatMatrix:
-        return total(degrees, n) * sample.moments()
+        return total(degrees, n) * sample.moments
 
     return degree_projection(laplacian, engine.cross(X, X, degrees), n_components, n, even, engine.eigh, scaling)
 
@@ -40,7 +40,7 @@ def discriminant(sample: Sample, labels: IntVector, n_clusters: int) -> Projecti
     root = np.sqrt(np.maximum(found.weights, np.finfo(np.float64).tiny))[:, None]
     scaled = found.sums / root
     total = found.sums.sum(axis=0)
-    within = (sample.gram() - scaled.T @ scaled) / size
+    within = (sample.gram - scaled.T @ scaled) / size
     between = (scaled.T @ scaled - np.outer(total, total) / size) / size
     values, vectors = eigh(between, _shrunk(within, size, float(np.trace(between))))
     n_components = max(1, min(n_clusters - 1, d))

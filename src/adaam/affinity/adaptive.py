@@ -309,7 +309,7 @@ class Counts(NamedTuple):
     @classmethod
     def of(cls, sample: Sample) -> "Counts":
         """Count one block."""
-        return cls((sample.size,), sample.n_rows, sample.gram())
+        return cls((sample.size,), sample.n_rows, sample.gram)
 
     @property
     def size(self) -> float:

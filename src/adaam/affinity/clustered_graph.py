@@ -187,7 +187,7 @@ def pcan_graph(sample: Sample, n_components: int, search: Search) -> tuple[Clust
     The projection comes with the last graph, which it is learned from; its components have unit length.
     """
     start = nearest_start(sample, search.n_neighbors)
-    scatter = sample.gram()
+    scatter = sample.gram
     X, engine, n = sample.X, sample.engine, sample.n_rows
 
     def projection(weights: csr_array) -> Projection:

@@ -122,8 +122,8 @@ class LPP(CallbackSupportMixin, LinearMetric):
             with phase("projection"):
                 projection = lpp(sample, value, n_components, scaling)
 
-            self._store_map(prepared, projection, sample.moments(), X.dtype)
-            self.preparation_, self.engine_, self.knn_recall_ = preparation, engine.name, source.recall
+            self._store_map(prepared, projection, sample.moments, X.dtype, preparation, engine)
+            self.knn_recall_ = source.recall
         return self
 
 
