@@ -18,7 +18,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.affinity.values import SparseAffinity, laplacian_gram
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.linalg import Eigenpairs, Projection, smallest_eigenpairs, unit_columns
+from adaam.linalg import Eigenpairs, Projection, unit_columns, whitened_eigenpairs, whitening
 from adaam.prepare import Sample
 
 # Nie's code takes eigenvalue sums below this for zero; an edge this weak adds no more, so it links nothing.
@@ -187,12 +187,12 @@ def pcan_graph(sample: Sample, n_components: int, search: Search) -> tuple[Clust
     The projection comes with the last graph, which it is learned from; its components have unit length.
     """
     start = nearest_start(sample, search.n_neighbors)
-    scatter = sample.gram
     X, engine, n = sample.X, sample.engine, sample.n_rows
+    white = whitening(sample.gram, n)
 
     def projection(weights: csr_array) -> Projection:
         roughness = laplacian_gram(SparseAffinity(weights, engine), X, engine)
-        pairs = smallest_eigenpairs(roughness, scatter, n_components, n)
+        pairs = whitened_eigenpairs(roughness, white, n_components)
         # Components orthonormal under the scatter, as the paper writes, shrink distances to 1/n of those that gamma was
         # taken from, and the graph would fill up; those of the authors' code have unit length.
         return Projection(np.ascontiguousarray(unit_columns(pairs.vectors).T), pairs.values)
