@@ -161,8 +161,7 @@ def _reciprocal(norms: Column) -> Column:
 
 def scaled_rows(X: FloatMatrix, row_scaling: RowScaling) -> FloatMatrix:
     """Scale a few host rows as the preparation does."""
-    engine = CPUEngine()
-    return np.asarray(X * spread(row_scale(X, row_scaling, engine), len(X))[:, None])
+    return np.asarray(X * spread(row_scale(X, row_scaling, CPUEngine()), len(X))[:, None])
 
 
 def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:

@@ -12,7 +12,7 @@ from adaam._typing import IntVector
 from adaam.affinity.clustered_graph import ClusteredGraph, Search, can_graph, pcan_graph
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.estimators.phases import CallbackSupportMixin, fit_phases, teller, with_callbacks
+from adaam.estimators.phases import CallbackSupportMixin, fit_phases, with_callbacks
 from adaam.graph import check_neighbors
 from adaam.prepare import LinearMap, Preparation, Sample, prepared_sample, resolve_preparation
 
@@ -127,11 +127,9 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
         prepared, sample = prepared_sample(X, None, preparation, engine, rows_are_nodes=True)
         with fit_phases(self, max_iter, X) as phase:
-            tell = teller(self.verbose)
 
             def report(iteration: int, penalty: float, n_pieces: int) -> None:
-                tell(f"{type(self).__name__} iteration {iteration}: lambda {penalty:.3g}, {n_pieces} components")
-                phase.tick(f"iteration {iteration}")
+                phase.step(f"iteration {iteration}", f": lambda {penalty:.3g}, {n_pieces} components")
 
             graph = self._learned_graph(X, prepared, sample, Search(n_clusters, n_neighbors, max_iter, report))
             if graph.n_pieces != n_clusters:
