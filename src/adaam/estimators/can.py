@@ -188,11 +188,10 @@ class PCAN(LinearMetric, CAN):
 
     Notes
     -----
-    Equal rows are not merged: each is a node of the graph. Memory is that of the rows, the graph and one block of
-    distances; there is no n x n array and no full eigendecomposition. Where the graph does not end with c pieces, a
-    `ConvergenceWarning` says so and the labels are the pieces there are. Rows of about as many dimensions as there are
-    rows can be set apart in any way by a linear map, and then no penalty joins pieces again once they are too many;
-    fewer principal components, `preparation=Preparation("none", 0.95)`, help.
+    Equal rows are not merged, and a `ConvergenceWarning` is given, as by `CAN`. Memory is that of the rows, the graph
+    and one block of distances; there is no n x n array and no full eigendecomposition. Rows of about as many dimensions
+    as there are rows can be set apart in any way by a linear map, and then no penalty joins pieces again once they are
+    too many; fewer principal components, `preparation=Preparation("none", 0.95)`, help.
 
     References
     ----------

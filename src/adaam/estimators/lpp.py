@@ -31,10 +31,8 @@ class LPP(CallbackSupportMixin, LinearMetric):
     preparation : {"center", "unit", "linear"} or Preparation, default="center"
         How rows are prepared; LPP is not invariant to a shift, so rows are always centred. Directions in which the
         rows do not vary are left out.
-    engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        Where the computation runs.
-    verbose : int, default=0
-        1 logs each phase and its seconds, as in `AdaAM`.
+    engine, verbose
+        As in `AdaAM`.
 
     Attributes
     ----------

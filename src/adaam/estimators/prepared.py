@@ -18,10 +18,8 @@ class PreparedMetric(LinearMetric):
 
     Parameters
     ----------
-    preparation : {"unit", "linear", "center", "standard"} or Preparation, default="unit"
-        How rows are prepared.
-    engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        Where the computation runs.
+    preparation, engine
+        As in `AdaAM`.
 
     Attributes
     ----------
