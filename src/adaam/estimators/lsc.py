@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -66,7 +67,8 @@ def landmark_weights(X: Tall, landmarks: FloatMatrix, n_nearest: int, bandwidth:
     A bandwidth of 0 leaves the nearest landmark alone.
     """
     search = NearestNeighbors(n_neighbors=min(n_nearest, len(landmarks)), algorithm="brute").fit(landmarks)
-    distances, columns = search.kneighbors(X)
+    with config_context(working_memory=BLOCK_MIB):
+        distances, columns = search.kneighbors(X)
     # Counted from the nearest, no row vanishes however far it is from all landmarks; the sum cancels the shift.
     squares = np.square(distances, dtype=np.float64)
     beyond = squares - squares[:, :1]
