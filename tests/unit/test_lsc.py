@@ -85,9 +85,11 @@ def test_constant_vector_is_left_out_of_a_graph_in_pieces():
     assert abs(vector.sum()) < 1e-8
 
 
-def test_mean_distance_does_not_depend_on_blocks(monkeypatch, rng):
+def test_mean_distance_and_weights_do_not_depend_on_blocks(monkeypatch, rng):
     X, U = rng.normal(size=(100, 4)), rng.normal(size=(7, 4))
-    monkeypatch.setattr(lsc_module, "BLOCK_MIB", 0.001)
+    whole = landmark_weights(X, U, 3, 1.0).toarray()
+    monkeypatch.setattr(lsc_module, "BLOCK_BYTES", 8 * 7 * 16)
+    np.testing.assert_allclose(landmark_weights(X, U, 3, 1.0).toarray(), whole, atol=1e-12)
     assert mean_distance(X, U, squared=False) == pytest.approx(cdist(X, U).mean())
     assert mean_distance(X, U, squared=True) == pytest.approx(cdist(X, U, "sqeuclidean").mean())
 

@@ -4,13 +4,11 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array, issparse
-from sklearn import config_context
+from scipy.sparse import csr_array, diags_array, issparse, vstack
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import pairwise_distances_chunked
-from sklearn.neighbors import NearestNeighbors
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -27,10 +25,11 @@ from adaam._checks import (
 )
 from adaam._typing import FloatMatrix, IntVector, Tall
 from adaam.engines import CPUEngine
+from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.equal_rows import first_equal
 from adaam.linalg import range_eigenpairs
 
-BLOCK_MIB = 32  # memory for the distances of one block of rows to all landmarks
+BLOCK_BYTES = 1 << 25  # memory for the distances of one block of rows to all landmarks
 
 # Centres need only cover the rows, not settle; the authors' code runs this many iterations too.
 KMEANS_ITERATIONS = 5
@@ -56,9 +55,11 @@ def kmeans_landmarks(X: Tall, n_landmarks: int, rng: np.random.Generator) -> Flo
 
 def mean_distance(X: Tall, landmarks: FloatMatrix, *, squared: bool) -> float:
     """Mean (squared) Euclidean distance from all rows to all landmarks."""
-    blocks = pairwise_distances_chunked(X, landmarks, working_memory=BLOCK_MIB, squared=squared)
-    total = sum(float(distances.sum(dtype=np.float64)) for distances in blocks)
-    return total / (X.shape[0] * len(landmarks))
+
+    def total(rows: slice) -> float:
+        return float(euclidean_distances(X[rows], landmarks, squared=squared).sum(dtype=np.float64))
+
+    return float(sum(ordered_map(total, _blocks(X, landmarks))) / (X.shape[0] * len(landmarks)))
 
 
 def landmark_weights(X: Tall, landmarks: FloatMatrix, n_nearest: int, bandwidth: float) -> csr_array:
@@ -66,17 +67,21 @@ def landmark_weights(X: Tall, landmarks: FloatMatrix, n_nearest: int, bandwidth:
 
     A bandwidth of 0 leaves the nearest landmark alone.
     """
-    search = NearestNeighbors(n_neighbors=min(n_nearest, len(landmarks)), algorithm="brute").fit(landmarks)
-    with config_context(working_memory=BLOCK_MIB):
-        distances, columns = search.kneighbors(X)
-    # Counted from the nearest, no row vanishes however far it is from all landmarks; the sum cancels the shift.
-    squares = np.square(distances, dtype=np.float64)
-    beyond = squares - squares[:, :1]
-    # Divided twice: a bandwidth that is a mean of squares may have a square that overflows.
-    weights = np.exp(-beyond / bandwidth / bandwidth / 2.0) if bandwidth > 0 else (beyond == 0).astype(np.float64)
-    weights /= weights.sum(axis=1, keepdims=True)
-    starts = np.arange(len(columns) + 1) * columns.shape[1]
-    return csr_array((weights.ravel(), columns.ravel(), starts), shape=(len(columns), len(landmarks)))
+    n_kept = min(n_nearest, len(landmarks))
+
+    def block_weights(rows: slice) -> csr_array:
+        distances = np.asarray(euclidean_distances(X[rows], landmarks, squared=True), np.float64)
+        columns = np.argsort(distances, axis=1, kind="stable")[:, :n_kept]
+        beyond = np.take_along_axis(distances, columns, axis=1)
+        # Counted from the nearest, no row vanishes however far it is from all landmarks; the sum cancels the shift.
+        beyond -= beyond[:, :1]
+        # Divided twice: a bandwidth that is a mean of squares may have a square that overflows.
+        weights = np.exp(-beyond / bandwidth / bandwidth / 2.0) if bandwidth > 0 else (beyond == 0).astype(np.float64)
+        weights /= weights.sum(axis=1, keepdims=True)
+        starts = np.arange(len(columns) + 1) * n_kept
+        return csr_array((weights.ravel(), columns.ravel(), starts), shape=(len(columns), len(landmarks)))
+
+    return csr_array(vstack(list(ordered_map(block_weights, _blocks(X, landmarks)))))
 
 
 def landmark_directions(Z: csr_array, n_directions: int) -> FloatMatrix:
@@ -97,6 +102,10 @@ def landmark_directions(Z: csr_array, n_directions: int) -> FloatMatrix:
     if len(kept) == 0:
         return np.zeros((p, 1))
     return np.asarray(scale[:, None] * pairs.vectors[:, kept] / np.sqrt(pairs.values[kept]))
+
+
+def _blocks(X: Tall, landmarks: FloatMatrix) -> list[slice]:
+    return row_blocks(X.shape[0], max(16, BLOCK_BYTES // (8 * len(landmarks))))
 
 
 LANDMARKS = {"kmeans": kmeans_landmarks, "random": sampled_landmarks}
