@@ -7,7 +7,7 @@ import numpy as np
 from adaam import AdaptiveAffinity, CPUEngine, HeatKernel
 from adaam.affinity import PrunedAffinity, heat_affinity, laplacian_gram
 from adaam.graph import neighbor_graph
-from adaam.linalg import smallest_eigenpairs, unit_columns, whitened_eigenpairs, whitening
+from adaam.linalg import unit_columns, whitened_eigenpairs, whitening
 from adaam.prepare import Sample
 
 ENGINE = CPUEngine()
@@ -50,7 +50,8 @@ def fit(X, c, blocks, k, variant=Variant()):  # noqa: B008
     A = whitened_eigenpairs(laplacian + first, white, c).vectors
     A = A @ whitening(A.T @ gram @ A, n)
     final, final_degrees = pruned(X, blocks, A, alphas[1] * c, scale, variant)
-    return unit_columns(smallest_eigenpairs(final, degrees + final_degrees, c, n, scale=1.0).vectors)
+    degree_white = whitening(degrees + final_degrees, n)
+    return unit_columns(whitened_eigenpairs(final, degree_white, c, scale=1.0).vectors)
 
 
 def pruned(X, blocks, onto, alpha_c, scale, variant):

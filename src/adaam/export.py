@@ -1,4 +1,4 @@
-"""Doors to other programs: fitted models as ONNX graphs, drawn node by node, and the types that skops may load."""
+"""Doors to other programs: fitted models as ONNX graphs, and the types that skops may load."""
 
 import os
 from typing import Any
@@ -23,126 +23,110 @@ SPARE_VOTERS = 10
 
 # A protocol buffer cannot be larger.
 LARGEST_BYTES = 2**31 - 2**20
-METHODS = ("auto", "transform", "predict")
 __all__ = ["skops_types", "to_onnx"]
 
 
-class Drawing:
-    """Nodes and constants of a graph in the making; every method returns the name of what it added."""
+# Parts of the graph, in ONNX's own text; type 11 is double precision. Names that no node makes are constants.
+SCALED = """
+    lengths = ReduceL2 <axes = [1], keepdims = 1> (wide)
+    is_zero = Less (lengths, tiny)
+    divisors = Where (is_zero, one, lengths)
+    scaled = Div (wide, divisors)
+"""
+# |z - k|² less |z|², which is the same for every known place k.
+OFFSETS = """
+    known = Cast <to = 11> (stored)
+    offsets = Gemm <alpha = -2.0, transB = 1> (mapped, known, squares)
+"""
+NEAREST_CENTER = "label = ArgMin <axis = 1, keepdims = 0> (offsets)"
+NEAREST_ROW = """
+    nearest = ArgMin <axis = 1, keepdims = 0> (offsets)
+    label = Gather (labels, nearest)
+"""
+# `Voters.labels`: a row that is known keeps its cluster, others take that of most of their nearest. Distances are from
+# differences: those from products cannot tell a row from itself.
+VOTED = """
+    near_offsets, near = TopK <axis = 1, largest = 0, sorted = 1> (offsets, n_near)
+    places = Gather (known, near)
+    alone = Unsqueeze (mapped, axis_1)
+    apart = Sub (places, alone)
+    distances = ReduceL2 <axes = [2], keepdims = 0> (apart)
+    voter_distances, voters = TopK <axis = 1, largest = 0, sorted = 1> (distances, n_voters)
 
-    def __init__(self, onnx: Any) -> None:
-        self.onnx = onnx
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
+    near_labels = Gather (labels, near)
+    votes = GatherElements <axis = 1> (near_labels, voters)
+    ballots = Unsqueeze (votes, axis_2)
+    is_for = Equal (ballots, names)
+    counted = Cast <to = 11> (is_for)
+    worth = Mul (counted, values)
+    counts = ReduceSum <keepdims = 0> (worth, axis_1)
+    most = ArgMax <axis = 1, keepdims = 0> (counts)
 
-    def constant(self, name: str, value: Any) -> str:
-        """Add an array or a number."""
-        self.constants.append(self.onnx.numpy_helper.from_array(np.asarray(value, order="C"), name))
-        return name
-
-    def node(self, operator: str, inputs: list[str], name: str, **attributes: Any) -> str:
-        """Add a node of one output."""
-        self.nodes.append(self.onnx.helper.make_node(operator, inputs, [name], **attributes))
-        return name
-
-    def cast(self, source: str, name: str, kind: Any) -> str:
-        """Add a change of type."""
-        return self.node("Cast", [source], name, to=self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind)))
+    nearest_distance = Gather <axis = 1> (voter_distances, first)
+    last_distance = Gather <axis = 1> (voter_distances, last)
+    limit = Mul (last_distance, same_row)
+    is_known = LessOrEqual (nearest_distance, limit)
+    own = Gather <axis = 1> (votes, first)
+    label = Where (is_known, own, most)
+"""
 
 
 def model_graph(onnx: Any, model: LinearMetric, kind: "np.dtype[Any]", *, labels: bool) -> Any:
     """Graph from rows `X` to their `embedding` and, where asked for, their `label`."""
-    helper, drawing = onnx.helper, Drawing(onnx)
-    mapped = _mapped(drawing, model)
-    drawing.cast(mapped, "embedding", kind)
-    outside = helper.np_dtype_to_tensor_dtype(kind)
-    m, d = model.components_.shape
-    outputs = [helper.make_tensor_value_info("embedding", outside, ["rows", m])]
-    if labels:
-        _label(drawing, model, mapped)
-        outputs.append(helper.make_tensor_value_info("label", onnx.TensorProto.INT64, ["rows"]))
-    inputs = [helper.make_tensor_value_info("X", outside, ["rows", d])]
-    return helper.make_model(
-        helper.make_graph(drawing.nodes, type(model).__name__, inputs, outputs, drawing.constants),
-        producer_name="adaam",
-        producer_version=__version__,
-        ir_version=IR_VERSION,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-    )
-
-
-def _mapped(drawing: Drawing, model: LinearMetric) -> str:
-    """Rows scaled or not, minus the mean, times the components; in double precision."""
-    rows = drawing.cast("X", "wide", np.float64)
+    constants: dict[str, Any] = {
+        "mean": model.mean_.astype(np.float64),
+        "components": model.components_.T.astype(np.float64),
+    }
+    nodes, rows = "wide = Cast <to = 11> (X)", "wide"
     if model.preparation_.row_scaling == "unit":
-        lengths = drawing.node("ReduceL2", [rows], "lengths", axes=[1], keepdims=1)
-        is_zero = drawing.node("Less", [lengths, drawing.constant("tiny", np.finfo(np.float64).tiny)], "is_zero")
-        divisors = drawing.node("Where", [is_zero, drawing.constant("one", 1.0), lengths], "divisors")
-        rows = drawing.node("Div", [rows, divisors], "scaled")
-    mean = drawing.constant("mean", model.mean_.astype(np.float64))
-    components = drawing.constant("components", model.components_.T.astype(np.float64))
-    centred = drawing.node("Sub", [rows, mean], "centred")
-    return drawing.node("MatMul", [centred, components], "mapped")
-
-
-def _label(drawing: Drawing, model: Any, mapped: str) -> None:
-    """What `predict` says: the nearest centre, the vote of the nearest known rows, or the nearest known row's own."""
-    if not isinstance(model, AdaAMClustering):
-        nearest = drawing.node("ArgMin", [_offsets(drawing, mapped, model.embedding_)], "nearest", axis=1, keepdims=0)
-        drawing.node("Gather", [drawing.constant("labels", model.labels_.astype(np.int64)), nearest], "label")
-    elif model.head_ == "k-means":
-        drawing.node("ArgMin", [_offsets(drawing, mapped, model.cluster_centers_)], "label", axis=1, keepdims=0)
-    else:
-        _voted(drawing, mapped, model.embedding_, model.cluster_layers_[model.layer_].leaves[model.embedding_leaves_])
-
-
-def _offsets(drawing: Drawing, mapped: str, known: Any) -> str:
-    """|z - k|² less |z|², which is the same for every known place k; the places themselves are named "known"."""
-    places = drawing.cast(drawing.constant("stored", known), "known", np.float64)
-    squares = drawing.constant("squares", np.square(known, dtype=np.float64).sum(axis=1))
-    return drawing.node("Gemm", [mapped, places, squares], "offsets", alpha=-2.0, transB=1)
-
-
-def _voted(drawing: Drawing, mapped: str, known: Any, labels: Any) -> None:
-    """`Voters.labels` as nodes: a row that is known keeps its cluster, others take that of most of their nearest."""
-    n_voters = min(LINKS_PER_ROW, len(known))
-    n_near = min(n_voters + SPARE_VOTERS, len(known))
-    near = _nearest(drawing, _offsets(drawing, mapped, known), n_near, "near")
-    # Distances from differences: those from products cannot tell a row from itself.
-    places = drawing.node("Gather", ["known", near["indices"]], "places")
-    alone = drawing.node("Unsqueeze", [mapped, drawing.constant("axis_1", np.array([1]))], "alone")
-    apart = drawing.node("Sub", [places, alone], "apart")
-    distances = drawing.node("ReduceL2", [apart], "distances", axes=[2], keepdims=0)
-    voters = _nearest(drawing, distances, n_voters, "voters")
-
-    known_labels = drawing.constant("labels", np.asarray(labels, np.int64))
-    near_labels = drawing.node("Gather", [known_labels, near["indices"]], "near_labels")
-    votes = drawing.node("GatherElements", [near_labels, voters["indices"]], "votes", axis=1)
-    ballots = drawing.node("Unsqueeze", [votes, drawing.constant("axis_2", np.array([2]))], "ballots")
-    names = drawing.constant("names", np.arange(int(np.max(labels)) + 1))
-    cast = drawing.cast(drawing.node("Equal", [ballots, names], "is_for"), "for", np.float64)
-    values = drawing.constant("values", place_values(n_voters)[:, None])
-    worth = drawing.node("Mul", [cast, values], "worth")
-    counts = drawing.node("ReduceSum", [worth, "axis_1"], "counts", keepdims=0)
-    most = drawing.node("ArgMax", [counts], "most", axis=1, keepdims=0)
-
-    first = drawing.constant("first", 0)
-    nearest = drawing.node("Gather", [voters["values"], first], "nearest_distance", axis=1)
-    last = drawing.node("Gather", [voters["values"], drawing.constant("last", n_voters - 1)], "last_distance", axis=1)
-    limit = drawing.node("Mul", [last, drawing.constant("same_row", SAME_ROW)], "limit")
-    is_known = drawing.node("LessOrEqual", [nearest, limit], "is_known")
-    own = drawing.node("Gather", [votes, first], "own", axis=1)
-    drawing.node("Where", [is_known, own, most], "label")
-
-
-def _nearest(drawing: Drawing, distances: str, count: int, name: str) -> dict[str, str]:
-    """Smallest entries of each row, ascending, and their places."""
-    found = {"values": f"{name}_values", "indices": f"{name}_indices"}
-    size = drawing.constant(f"{name}_count", np.array([count]))
-    drawing.nodes.append(
-        drawing.onnx.helper.make_node("TopK", [distances, size], [*found.values()], axis=1, largest=0, sorted=1)
+        constants |= {"tiny": np.finfo(np.float64).tiny, "one": 1.0}
+        nodes, rows = nodes + SCALED, "scaled"
+    outside = onnx.helper.np_dtype_to_tensor_dtype(kind)
+    nodes += f"""
+        centred = Sub ({rows}, mean)
+        mapped = MatMul (centred, components)
+        embedding = Cast <to = {outside}> (mapped)
+    """
+    if labels:
+        labelled, known = _label(model)
+        nodes, constants = nodes + labelled, constants | known
+    m, d = model.components_.shape
+    number = "float" if kind == np.float32 else "double"
+    outputs = f"{number}[rows, {m}] embedding" + (", int64[rows] label" if labels else "")
+    name = type(model).__name__
+    graph = onnx.parser.parse_graph(f"{name} ({number}[rows, {d}] X) => ({outputs}) {{\n{nodes}\n}}")
+    arrays = [onnx.numpy_helper.from_array(np.asarray(value, order="C"), key) for key, value in constants.items()]
+    graph.initializer.extend(arrays)
+    opset = onnx.helper.make_opsetid("", OPSET)
+    return onnx.helper.make_model(
+        graph, producer_name="adaam", producer_version=__version__, ir_version=IR_VERSION, opset_imports=[opset]
     )
-    return found
+
+
+def _label(model: Any) -> tuple[str, dict[str, Any]]:
+    """What `predict` says: the nearest centre, the vote of the nearest known rows, or the nearest known row's own."""
+    by_centers = isinstance(model, AdaAMClustering) and model.head_ == "k-means"
+    stored = model.cluster_centers_ if by_centers else model.embedding_
+    constants = {"stored": stored, "squares": np.square(stored, dtype=np.float64).sum(axis=1)}
+    if by_centers:
+        return OFFSETS + NEAREST_CENTER, constants
+    if not isinstance(model, AdaAMClustering):
+        return OFFSETS + NEAREST_ROW, constants | {"labels": model.labels_.astype(np.int64)}
+    labels = model.cluster_layers_[model.layer_].leaves[model.embedding_leaves_]
+    n_voters = min(LINKS_PER_ROW, len(stored))
+    constants |= {
+        "labels": np.asarray(labels, np.int64),
+        "names": np.arange(int(np.max(labels)) + 1),
+        "n_near": np.array([min(n_voters + SPARE_VOTERS, len(stored))]),
+        "n_voters": np.array([n_voters]),
+        "values": place_values(n_voters)[:, None],
+        "axis_1": np.array([1]),
+        "axis_2": np.array([2]),
+        "first": 0,
+        "last": n_voters - 1,
+        "same_row": SAME_ROW,
+    }
+    return OFFSETS + VOTED, constants
 
 
 def to_onnx(
@@ -193,8 +177,11 @@ def to_onnx(
     >>> [output.name for output in graph.graph.output]
     ['embedding', 'label']
     """
-    onnx = _onnx()
-    check_word("method", method, METHODS)
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError("to_onnx needs onnx. Install it with: pip install adaam[onnx]") from error
+    check_word("method", method, ("auto", "transform", "predict"))
     if not isinstance(model, LinearMetric):
         raise TypeError(
             f"model={model!r} is a {type(model).__name__}, which has no linear map to export. "
@@ -244,14 +231,3 @@ def skops_types() -> list[str]:
     # Pipelines are scikit-learn's, and skops knows them.
     classes = [*(cls for cls in known_classes().values() if cls.__module__.startswith("adaam.")), csr_array]
     return sorted({f"{cls.__module__}.{cls.__qualname__}" for cls in classes})
-
-
-def _onnx() -> Any:
-    try:
-        import onnx
-        import onnx.checker
-        import onnx.helper
-        import onnx.numpy_helper
-    except ImportError as error:
-        raise ImportError("to_onnx needs onnx. Install it with: pip install adaam[onnx]") from error
-    return onnx

@@ -56,17 +56,11 @@ def sampled_recall(sample: Sample, graph: Graph, n_neighbors: int) -> float:
 
 
 def given_graph(neighbors: Any, n_rows: int, n_neighbors: int) -> NeighborGraph:
-    """Read a neighbour graph the caller computed.
+    """Read a neighbour graph that the caller computed.
 
-    Parameters
-    ----------
-    neighbors : tuple, sparse array or fitted neighbours object
-        (indices, distances), each of shape (n, k); or a sparse n x n array of distances, as `kneighbors_graph` and
-        `KNeighborsTransformer` make it; or an object fitted on the same rows with scikit-learn's `kneighbors`.
-    n_rows : int
-        Number of rows of X.
-    n_neighbors : int
-        Asked of a fitted object; the other two forms bring their own number.
+    It is (indices, distances), each of shape (n, k); or a sparse n x n array of distances, as `kneighbors_graph` and
+    `KNeighborsTransformer` make it; or an object fitted on the same rows with scikit-learn's `kneighbors`, which is
+    asked for `n_neighbors`: the other two forms bring their own number.
     """
     if issparse(neighbors):
         graph = csr_array(neighbors)

@@ -143,19 +143,12 @@ def whitening(B: FloatMatrix, n_samples: int, eigh: SymmetricSolver = eigh) -> F
     return np.asarray(pairs.vectors / np.sqrt(pairs.values))
 
 
-def whitening_of_range(B: FloatMatrix, n_samples: int, eigh: SymmetricSolver = eigh) -> FloatMatrix:
-    """Return some d x r matrix W with W'BW = I that spans the range of B.
+def _cholesky_whitening(B: FloatMatrix, n_samples: int) -> FloatMatrix | None:
+    """Whitening by the inverse Cholesky factor of B; None where B is not positive definite or close to singular.
 
     A matrix far from singular has its whole space as range, and its Cholesky factor is had in a tenth of the time of
     its eigenpairs.
     """
-    B = symmetric(B)
-    W = _cholesky_whitening(B, n_samples)
-    return whitening(B, n_samples, eigh) if W is None else W
-
-
-def _cholesky_whitening(B: FloatMatrix, n_samples: int) -> FloatMatrix | None:
-    """Whitening by the inverse Cholesky factor of B; None where B is not positive definite or close to singular."""
     if len(B) == 0:
         return np.empty((0, 0))
     with one_blas_thread:
@@ -241,22 +234,15 @@ def degree_projection(
     return Projection(np.ascontiguousarray((unit_columns(vectors) if scaling == "unit" else vectors).T), values)
 
 
-def smallest_eigenpairs(
-    A: FloatMatrix, B: FloatMatrix, n_pairs: int, n_samples: int, *, scale: float = 0.0, eigh: SymmetricSolver = eigh
+def whitened_eigenpairs(
+    A: FloatMatrix, W: FloatMatrix, n_pairs: int, *, scale: float = 0.0, eigh: SymmetricSolver = eigh
 ) -> Eigenpairs:
-    """Smallest eigenpairs of A a = lambda B a inside the range of B, a Gram matrix of `n_samples` rows.
+    """Smallest eigenpairs of A a = lambda B a inside the range of B, whose `whitening` is W.
 
     Values ascend; vectors are orthonormal under B, with no part in its null space, so that there are no more than its
     rank. Where eigenvalues are equal, directions of larger variance a'Ba / a'a come first, so that the answer is
     defined there too. `scale` is the size of eigenvalues that count as large, unless a larger one is found.
     """
-    return whitened_eigenpairs(A, whitening_of_range(B, n_samples, eigh), n_pairs, scale=scale, eigh=eigh)
-
-
-def whitened_eigenpairs(
-    A: FloatMatrix, W: FloatMatrix, n_pairs: int, *, scale: float = 0.0, eigh: SymmetricSolver = eigh
-) -> Eigenpairs:
-    """Smallest eigenpairs of A a = lambda B a for a B whose `whitening` W is at hand."""
     values, vectors = eigh(symmetric(W.T @ symmetric(A) @ W))
     vectors = W @ vectors
     tolerance = TIE_TOLERANCE * max(scale, float(np.abs(values).max(initial=0.0)))

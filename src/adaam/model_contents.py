@@ -303,9 +303,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin in (Union, UnionType):
         return any(_fits(value, each) for each in get_args(hint))
     if origin is Literal:
-        return value in get_args(hint) if isinstance(value, str | int | None) else False
-    if hint is None or hint is type(None):
-        return value is None
+        return isinstance(value, str | int | None) and value in get_args(hint)
     if hint in (int, float):
         return isinstance(value, int | float)
     if getattr(hint, "_is_protocol", False):

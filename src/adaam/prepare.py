@@ -161,8 +161,7 @@ def _reciprocal(norms: Column) -> Column:
 
 def scaled_rows(X: FloatMatrix, row_scaling: RowScaling) -> FloatMatrix:
     """Scale a few host rows as the preparation does."""
-    engine = CPUEngine()
-    return np.asarray(X * spread(row_scale(X, row_scaling, engine), len(X))[:, None])
+    return np.asarray(X * spread(row_scale(X, row_scaling, CPUEngine()), len(X))[:, None])
 
 
 def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
@@ -460,20 +459,18 @@ class Sample:
         """Number of rows, copies counted; a sum on a device is waited for once."""
         return float(total(self.engine_weights, self.n_rows))
 
-    def gram(self) -> FloatMatrix:
-        """X'X with copies counted, made once."""
-        return self._gram
-
     @cached_property
-    def _gram(self) -> FloatMatrix:
+    def gram(self) -> FloatMatrix:
+        """X'X with copies counted."""
         # Rows in float32 are less their components than those in float64.
         if self.spreads is not None and self.X.dtype == np.float64:
             return np.diag(self.spreads)
         return self.engine.cross(self.X, self.X, self.engine_weights)
 
+    @property
     def moments(self) -> FloatMatrix:
         """X'X over the number of rows, copies counted."""
-        return self.gram() / self.size
+        return self.gram / self.size
 
 
 def row_weights(sample_weight: Any, n_rows: int, engine: Engine) -> Column:

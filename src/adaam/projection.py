@@ -1,53 +1,28 @@
 """From an affinity, or from a partition, to a linear map."""
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.linalg import eigh
 
-from adaam._typing import ColumnScaling, FloatMatrix, IntVector, Tall
+from adaam._typing import ColumnScaling, FloatMatrix, IntVector
 from adaam.affinity import Affinity, laplacian_gram
-from adaam.engines import Engine
 from adaam.engines.blocks import total
 from adaam.linalg import Projection, degree_projection
 from adaam.prepare import Sample
 
 
-def lpp(
-    X: Tall,
-    affinity: Affinity,
-    n_components: int,
-    *,
-    engine: Engine,
-    scaling: ColumnScaling = "unit",
-    moments: Callable[[], FloatMatrix] | None = None,
-) -> Projection:
+def lpp(sample: Sample, affinity: Affinity, n_components: int, scaling: ColumnScaling = "unit") -> Projection:
     """Directions in which strongly linked rows stay together.
 
     Solves X'(D - A)X a = λ X'DX a for the smallest λ. Where degrees below or near zero leave X'DX without a positive
     length for some directions, these are given one, as `adaam.linalg.degree_whitening` says. Rows are taken as they
-    are: LPP is not invariant to a shift, so centring is the caller's choice.
-
-    Parameters
-    ----------
-    X : tall array of shape (n, d)
-        Rows, where the engine works.
-    affinity : Affinity
-        The affinity A with degrees D.
-    n_components : int
-        Number of directions; fewer come back when X has a smaller rank.
-    engine : Engine
-        Where X lives.
-    scaling : {"unit", "orthonormal"}, default="unit"
-        Length of each component: Euclidean length 1, or length 1 under X'DX.
-    moments : callable, default=None
-        Gives X'X over the number of rows, copies counted; asked for only where X'DX is not far from singular.
+    are: LPP is not invariant to a shift, so centring is the caller's choice. Fewer directions come back where X has a
+    smaller rank. Components have Euclidean length 1 ("unit"), or length 1 under X'DX ("orthonormal").
     """
-    laplacian = laplacian_gram(affinity, X, engine)
-    n, degrees = X.shape[0], affinity.degrees()
+    X, n, engine = sample.X, sample.n_rows, sample.engine
+    laplacian, degrees = laplacian_gram(affinity, X, engine), affinity.degrees()
 
     def even() -> FloatMatrix:
-        return total(degrees, n) * (engine.cross(X, X) / n if moments is None else moments())
+        return total(degrees, n) * sample.moments
 
     return degree_projection(laplacian, engine.cross(X, X, degrees), n_components, n, even, engine.eigh, scaling)
 
@@ -65,7 +40,7 @@ def discriminant(sample: Sample, labels: IntVector, n_clusters: int) -> Projecti
     root = np.sqrt(np.maximum(found.weights, np.finfo(np.float64).tiny))[:, None]
     scaled = found.sums / root
     total = found.sums.sum(axis=0)
-    within = (sample.gram() - scaled.T @ scaled) / size
+    within = (sample.gram - scaled.T @ scaled) / size
     between = (scaled.T @ scaled - np.outer(total, total) / size) / size
     values, vectors = eigh(between, _shrunk(within, size, float(np.trace(between))))
     n_components = max(1, min(n_clusters - 1, d))

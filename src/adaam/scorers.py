@@ -1,8 +1,7 @@
 """Scorers that need no labels, for scikit-learn's searches: how well clusters separate in the learned metric."""
 
 from collections.abc import Callable
-from inspect import getdoc
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score, silhouette_score
@@ -11,53 +10,26 @@ from adaam._typing import FloatMatrix, IntVector
 
 __all__ = ["calinski_harabasz", "davies_bouldin", "silhouette"]
 
-Score: TypeAlias = Callable[[FloatMatrix, IntVector], Any]
-Scorer: TypeAlias = Callable[..., float]
-
 # The silhouette compares all pairs of rows; beyond this many an even sample of them tells as much.
 SILHOUETTE_ROWS = 5000
-# What a scorer takes and gives, beside its own first line and examples.
-CONTRACT = """
-Parameters
-----------
-estimator : estimator with `transform` and `predict`
-    A fitted clusterer, or a pipeline that ends in one.
-X : {{array-like, sparse matrix}} of shape (n_samples, n_features)
-    Rows to score on.
-y : None
-    Ignored.
-
-Returns
--------
-float
-    The score, larger is better; {worst:g} where all rows fall into one cluster, or each into its own.
-"""
 
 
-def scorer(worst: float, max_rows: int | None = None) -> Callable[[Score], Scorer]:
-    """Make a score of places and labels a scorer of fitted clusterers, `worst` where there is nothing to compare."""
-
-    def scorer_of(score: Score) -> Scorer:
-        def scored(estimator: Any, X: Any, y: Any = None) -> float:
-            Z, labels = _clustered(estimator, X, max_rows)
-            return float(score(Z, labels)) if 1 < len(np.unique(labels)) < len(labels) else worst
-
-        summary, _, rest = (getdoc(score) or "").partition("\n")
-        scored.__doc__ = summary + "\n" + CONTRACT.format(worst=worst) + rest
-        # Known by the name of the score, so that it is found again in other processes.
-        scored.__name__, scored.__qualname__, scored.__module__ = score.__name__, score.__qualname__, score.__module__
-        return scored
-
-    return scorer_of
-
-
-@scorer(worst=-1.0, max_rows=SILHOUETTE_ROWS)
-def silhouette(Z: FloatMatrix, labels: IntVector) -> Any:
+def silhouette(estimator: Any, X: Any, y: Any = None) -> float:
     """Mean silhouette of the predicted clusters in the learned space, from -1 (wrong) to 1 (far apart).
 
-    Notes
-    -----
-    More than 5000 rows are thinned out evenly at random, the same each time.
+    Parameters
+    ----------
+    estimator : estimator with `transform` and `predict`
+        A fitted clusterer, or a pipeline that ends in one.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows to score on; more than 5000 are thinned out evenly at random, the same each time.
+    y : None
+        Ignored.
+
+    Returns
+    -------
+    float
+        The score, larger is better; -1 where all rows fall into one cluster, or each into its own.
 
     Examples
     --------
@@ -71,30 +43,53 @@ def silhouette(Z: FloatMatrix, labels: IntVector) -> Any:
     >>> sorted(search.best_params_)
     ['learner__n_neighbors']
     """
-    return silhouette_score(Z, labels)
+    Z, labels = _clustered(estimator, X)
+    shown = np.random.default_rng(0).permutation(len(Z))[:SILHOUETTE_ROWS] if len(Z) > SILHOUETTE_ROWS else slice(None)
+    return _score(silhouette_score, Z[shown], labels[shown], worst=-1.0)
 
 
-@scorer(worst=0.0)
-def calinski_harabasz(Z: FloatMatrix, labels: IntVector) -> Any:
-    """Spread between the predicted clusters over spread inside them, in the learned space."""
-    return calinski_harabasz_score(Z, labels)
+def calinski_harabasz(estimator: Any, X: Any, y: Any = None) -> float:
+    """Spread between the predicted clusters over spread inside them, in the learned space.
+
+    Parameters
+    ----------
+    estimator, X, y
+        As in `silhouette`; all rows are scored.
+
+    Returns
+    -------
+    float
+        The score, larger is better; 0 where all rows fall into one cluster, or each into its own.
+    """
+    return _score(calinski_harabasz_score, *_clustered(estimator, X), worst=0.0)
 
 
-@scorer(worst=-np.inf)
-def davies_bouldin(Z: FloatMatrix, labels: IntVector) -> Any:
-    """Minus the mean likeness of each predicted cluster to its nearest other one: at most 0."""
-    return -davies_bouldin_score(Z, labels)
+def davies_bouldin(estimator: Any, X: Any, y: Any = None) -> float:
+    """Minus the mean likeness of each predicted cluster to its nearest other one: at most 0.
+
+    Parameters
+    ----------
+    estimator, X, y
+        As in `silhouette`; all rows are scored.
+
+    Returns
+    -------
+    float
+        The score, larger is better; -inf where all rows fall into one cluster, or each into its own.
+    """
+    return _score(lambda Z, labels: -davies_bouldin_score(Z, labels), *_clustered(estimator, X), worst=-np.inf)
 
 
-def _clustered(estimator: Any, X: Any, max_rows: int | None) -> tuple[FloatMatrix, IntVector]:
+def _score(score: Callable[..., Any], Z: FloatMatrix, labels: IntVector, worst: float) -> float:
+    """Score of places and labels, `worst` where there is nothing to compare."""
+    return float(score(Z, labels)) if 1 < len(np.unique(labels)) < len(labels) else worst
+
+
+def _clustered(estimator: Any, X: Any) -> tuple[FloatMatrix, IntVector]:
     missing = [name for name in ("transform", "predict") if not hasattr(estimator, name)]
     if missing:
         raise TypeError(
             f"estimator={estimator!r} has no {' and no '.join(missing)}, so it has no clusters in a learned space to "
             "score. Use AdaAMClustering, or a pipeline that ends in it."
         )
-    Z, labels = np.asarray(estimator.transform(X)), np.asarray(estimator.predict(X))
-    if max_rows is None or len(Z) <= max_rows:
-        return Z, labels
-    shown = np.random.default_rng(0).permutation(len(Z))[:max_rows]
-    return Z[shown], labels[shown]
+    return np.asarray(estimator.transform(X)), np.asarray(estimator.predict(X))

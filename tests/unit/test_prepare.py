@@ -151,8 +151,8 @@ def test_the_gram_matrix_of_principal_components_is_known_beforehand(name, form,
     prepared = fit_preparation(form(X), weights, PREPARATIONS[name], ENGINE)
     sample = Sample(prepared.apply(form(X), ENGINE), weights, ENGINE, prepared.spreads)
     made = ENGINE.cross(sample.X, sample.X, weights)
-    np.testing.assert_allclose(sample.gram(), made, atol=1e-12 * made.max())
-    assert np.count_nonzero(sample.gram()) == len(made)  # not made from the rows
+    np.testing.assert_allclose(sample.gram, made, atol=1e-12 * made.max())
+    assert np.count_nonzero(sample.gram) == len(made)  # not made from the rows
 
 
 def test_weakly_determined_components_have_their_gram_matrix_made(rng):

@@ -309,7 +309,7 @@ class Counts(NamedTuple):
     @classmethod
     def of(cls, sample: Sample) -> "Counts":
         """Count one block."""
-        return cls((sample.size,), sample.n_rows, sample.gram())
+        return cls((sample.size,), sample.n_rows, sample.gram)
 
     @property
     def size(self) -> float:
@@ -438,20 +438,8 @@ def learn(
 ) -> LearnedMap:
     """Learn a linear map of prepared rows.
 
-    Parameters
-    ----------
-    rows : Blocks
-        Prepared rows: `AllRows`, or row blocks.
-    settings : MethodSettings
-        Settings.
-    graph : callable
-        Gives the neighbour graph of a block: found, or brought by the caller.
-    counted : list of Counts, default=None
-        What `counted_halves` found, where it is known.
-    phase : callable
-        Gives the context to run a named phase in.
-    tell : callable
-        Hears of row blocks done.
+    `graph` gives the neighbour graph of a block: found, or brought by the caller. `counted` is what `counted_halves`
+    found, where it is known. `phase` gives the context to run a named phase in; `tell` hears of row blocks done.
     """
     with phase("affinity"):
         found = adapt(rows, settings, graph, counted, tell)

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.affinity.values import SparseAffinity, laplacian_gram
 from adaam.engines.blocks import ordered_map, row_blocks
-from adaam.linalg import Eigenpairs, Projection, smallest_eigenpairs, unit_columns
+from adaam.linalg import Eigenpairs, Projection, unit_columns, whitened_eigenpairs, whitening
 from adaam.prepare import Sample
 
 # Nie's code takes eigenvalue sums below this for zero; an edge this weak adds no more, so it links nothing.
@@ -80,28 +80,19 @@ def neighbors_among_all(Y: FloatMatrix, gamma: float, *, n_candidates: int = 64)
 def _spread(distances: FloatMatrix, gamma: float, n_candidates: int) -> csr_array:
     """Rows of the graph for a block of squared distances to all n rows."""
     n = distances.shape[1]
-    parts: list[csr_array] = []
-    done: list[IntVector] = []
-    pending = np.arange(len(distances))
-    width = n_candidates
-    while len(pending):
-        near = distances[pending]
-        columns = (
-            np.argpartition(near, width, axis=1)[:, : width + 1]
-            if width < n - 1
-            else np.broadcast_to(np.arange(n), near.shape)
-        )
-        near = np.take_along_axis(near, columns, axis=1)
-        order = np.argsort(near, axis=1, kind="stable")
-        weights = simplex_rows(np.take_along_axis(near, order, axis=1), gamma)
-        # A last candidate that gets nothing proves that no farther row would get anything.
-        complete = (weights[:, -1] == 0) | (width >= n - 1)
-        found = _graph(np.take_along_axis(columns, order, axis=1)[complete], weights[complete], n)
-        parts.append(found)
-        done.append(pending[complete])
-        pending = pending[~complete]
-        width *= 2
-    return csr_array(vstack(parts))[np.argsort(np.concatenate(done))]
+    width = min(n_candidates + 1, n)
+    columns = np.argpartition(distances, width - 1, axis=1)[:, :width]
+    near = np.take_along_axis(distances, columns, axis=1)
+    order = np.argsort(near, axis=1, kind="stable")
+    weights = simplex_rows(np.take_along_axis(near, order, axis=1), gamma)
+    graph = _graph(np.take_along_axis(columns, order, axis=1), weights, n)
+    # A last candidate that gets nothing proves that no farther row would get anything.
+    cut_short = np.flatnonzero(weights[:, -1] > 0)
+    if width == n or len(cut_short) == 0:
+        return graph
+    place = np.arange(len(distances))
+    place[cut_short] = len(distances) + np.arange(len(cut_short))
+    return csr_array(vstack([graph, _spread(distances[cut_short], gamma, 2 * n_candidates)]))[place]
 
 
 def _graph(columns: IntMatrix, weights: FloatMatrix, n_columns: int) -> csr_array:
@@ -140,10 +131,6 @@ class Start:
     squared_distances: FloatMatrix  # (n, k)
     weights: csr_array  # symmetric, (n, n)
     gamma: float
-
-    def penalty(self) -> float:
-        """Where the penalty starts: at gamma; where that is zero (k + 1 nearest all equally far), at any scale."""
-        return self.gamma or float(self.squared_distances.mean()) or 1.0
 
 
 def nearest_start(sample: Sample, k: int) -> Start:
@@ -187,12 +174,12 @@ def pcan_graph(sample: Sample, n_components: int, search: Search) -> tuple[Clust
     The projection comes with the last graph, which it is learned from; its components have unit length.
     """
     start = nearest_start(sample, search.n_neighbors)
-    scatter = sample.gram()
     X, engine, n = sample.X, sample.engine, sample.n_rows
+    white = whitening(sample.gram, n)
 
     def projection(weights: csr_array) -> Projection:
         roughness = laplacian_gram(SparseAffinity(weights, engine), X, engine)
-        pairs = smallest_eigenpairs(roughness, scatter, n_components, n)
+        pairs = whitened_eigenpairs(roughness, white, n_components)
         # Components orthonormal under the scatter, as the paper writes, shrink distances to 1/n of those that gamma was
         # taken from, and the graph would fill up; those of the authors' code have unit length.
         return Projection(np.ascontiguousarray(unit_columns(pairs.vectors).T), pairs.values)
@@ -216,7 +203,9 @@ def alternate(
     next graph. The penalty is doubled while pieces are too few and halved while they are too many. The authors count
     the zero eigenvalues of the Laplacian, with a tolerance; they are as many as the pieces.
     """
-    weights, penalty, n_clusters = start.weights, start.penalty(), search.n_clusters
+    weights, n_clusters = start.weights, search.n_clusters
+    # Where gamma is zero (k + 1 nearest all equally far), the penalty starts at any scale.
+    penalty = start.gamma or float(start.squared_distances.mean()) or 1.0
     F = laplacian_eigenpairs(weights, n_clusters).vectors
     for n_iter in count(1):
         weights = mean_of_directions(rebuild(weights, F, penalty))

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from adaam._checks import check_number, check_whole, warn_caller
-from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam._typing import BoolArray, FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.affinity.heat import BLOCK_BYTES, HeatKernel, edge_affinity, resolve_heat
 from adaam.affinity.values import NeighborSource, SparseAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
@@ -24,7 +24,7 @@ LOCAL_HEAT = HeatKernel(width=1.0, rule="self-tuning", power=2)
 class DominantNeighborhoods(SparseAffinity):
     """The affinity of dominant neighbourhoods, and how their search ended."""
 
-    converged: FloatVector  # (n,), bool: whether the search of each row came to rest
+    converged: BoolArray  # (n,): whether the search of each row came to rest
     n_iter: IntVector  # (n,): steps each took
 
 
@@ -66,8 +66,8 @@ class DominantAffinity(BaseEstimator):
 
     **Weights.** A row of weight w takes part as w equal rows, which are alike at every step and so need one share
     between them; the affinity of one to the others is 1. This is exact, but for rows tied at the k-th place of S_i,
-    copies included: they start with the part of a row that falls to them. Distances are measured on the prepared rows:
-    a neighbour graph brought by the caller sets the members and the bandwidth only.
+    copies included: they start with the part of a row that falls to them. A neighbour graph brought by the caller sets
+    the members and the bandwidth only, as in `ConsensusAffinity`.
 
     **Cost.** n systems of size k + 1, iterated together in row blocks of bounded size.
 
@@ -126,20 +126,21 @@ class DominantAffinity(BaseEstimator):
         X = sample.engine.to_host(sample.X)
         kernel = local.fitted(graph, sample.weights)
 
-        def search(rows: slice) -> tuple[FloatVector, FloatVector, Rest]:
+        def search(rows: slice) -> tuple[BoolArray, BoolArray, BoolArray, IntVector]:
             near = neighborhoods(graph, rows, sample.weights)
             rest = replicator(local_affinities(X, near, kernel), near.copies, max_iter, tol)
             even = near.copies / near.copies.sum(axis=1, keepdims=True)
             chosen = rest.shares > cut * even
-            return chosen[_layout(graph, rows)], chosen[:, 0], rest
+            return chosen[near.places], chosen[:, 0], rest.converged, rest.n_iter
 
-        neighbor_chosen, own, rests = zip(*map(search, _blocks(graph)), strict=True)
-        kept = np.where(np.concatenate(neighbor_chosen), graph.shares, 0.0)
-        taken = csr_array((kept, graph.indices, graph.starts), shape=(graph.n_rows, graph.n_rows))
-        affinity = edge_affinity(sample, graph, taken, np.concatenate(own), heat)
-        converged = np.concatenate([rest.converged for rest in rests])
+        # Affinities of a block, and those still moving beside them, stay within the budget.
+        size = 1 + int(np.diff(graph.starts).max(initial=0))
+        found = map(search, row_blocks(graph.n_rows, max(1, BLOCK_BYTES // (16 * size**2))))
+        neighbor_chosen, own, converged, n_iter = (np.concatenate(part) for part in zip(*found, strict=True))
         _warn_if_moving(converged, max_iter)
-        n_iter = np.concatenate([rest.n_iter for rest in rests])
+        kept = np.where(neighbor_chosen, graph.shares, 0.0)
+        taken = csr_array((kept, graph.indices, graph.starts), shape=(graph.n_rows, graph.n_rows))
+        affinity = edge_affinity(sample, graph, taken, own, heat)
         return DominantNeighborhoods(affinity.weights, affinity.engine, converged, n_iter)
 
 
@@ -148,13 +149,14 @@ class Neighborhoods(NamedTuple):
 
     members: IntMatrix  # (b, m)
     copies: FloatMatrix  # (b, m): how many equal rows each member stands for here
+    places: tuple[IntVector, IntVector]  # row and column of the table that each entry of the graph has
 
 
 class Rest(NamedTuple):
     """Where the dynamics came to rest."""
 
     shares: FloatMatrix  # (b, m): of all copies of a member together
-    converged: FloatVector  # (b,), bool
+    converged: BoolArray  # (b,)
     n_iter: IntVector  # (b,)
 
 
@@ -162,20 +164,14 @@ def neighborhoods(graph: NeighborGraph, rows: slice, weights: FloatVector) -> Ne
     """Lay out the neighbourhoods of a block of rows as a table."""
     entries = slice(graph.starts[rows.start], graph.starts[rows.stop])
     sizes = np.diff(graph.starts[rows.start : rows.stop + 1])
-    owner, place = _layout(graph, rows)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    place = 1 + np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     members = np.repeat(np.arange(rows.start, rows.stop)[:, None], 1 + sizes.max(initial=0), axis=1)
     members[owner, place] = graph.indices[entries]
     copies = np.zeros(members.shape)
     copies[:, 0] = 1.0 + graph.copies[rows]
     copies[owner, place] = graph.shares[entries] * weights[graph.indices[entries]]
-    return Neighborhoods(members, copies)
-
-
-def _layout(graph: NeighborGraph, rows: slice) -> tuple[IntVector, IntVector]:
-    """Row and column of the table of neighbourhoods that each entry of the graph has."""
-    sizes = np.diff(graph.starts[rows.start : rows.stop + 1])
-    place = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.repeat(np.arange(len(sizes)), sizes), place + 1
+    return Neighborhoods(members, copies, (owner, place))
 
 
 def local_affinities(X: FloatMatrix, near: Neighborhoods, kernel: FittedHeat) -> FloatMatrix:
@@ -235,13 +231,7 @@ def replicator(A: FloatMatrix, start: FloatMatrix, max_iter: int, tol: float) ->
     return Rest(shares, converged, n_iter)
 
 
-def _blocks(graph: NeighborGraph) -> list[slice]:
-    """Row blocks whose affinities, and those still moving beside them, stay within the budget."""
-    size = 1 + int(np.diff(graph.starts).max(initial=0))
-    return row_blocks(graph.n_rows, max(1, BLOCK_BYTES // (16 * size**2)))
-
-
-def _warn_if_moving(converged: FloatVector, max_iter: int) -> None:
+def _warn_if_moving(converged: BoolArray, max_iter: int) -> None:
     n_moving = int(np.sum(~converged))
     if n_moving:
         warn_caller(

@@ -1,7 +1,6 @@
 """Heat-kernel weights on the edges of a graph: the nearest neighbours of each row, or edges that a learner chose."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array, triu
@@ -37,10 +36,6 @@ class HalfAffinity:
 
     def degrees(self) -> Column:
         """Row sums A1."""
-        return self._degrees
-
-    @cached_property
-    def _degrees(self) -> Column:
         return self.half.degrees()
 
     def gram(self, X: Tall) -> FloatMatrix:

@@ -95,7 +95,7 @@ class GraphComponentsDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Find the neighbour graph again and draw its pieces.
+        """Find the neighbour graph again, draw its pieces and return the display.
 
         Parameters
         ----------
@@ -107,24 +107,17 @@ class GraphComponentsDisplay:
             Neighbours of each row; None means what the fit used, where the estimator keeps it.
         sample_weight, neighbors : default=None
             As they were given to `fit`.
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
+        ax, **kwargs
             Passed to `plot`.
-
-        Returns
-        -------
-        GraphComponentsDisplay
-            The display, drawn.
         """
         sample, graph = relearned_graph(estimator, X, n_neighbors, sample_weight, neighbors)
-        graph = graph.host() if hasattr(graph, "host") else graph
+        graph = graph.host()
         edges = csr_array((graph.shares, graph.indices, graph.starts), shape=(graph.n_rows, graph.n_rows))
         sizes = np.bincount(graph_pieces(edges), sample.weights)
         return cls(np.sort(sizes)[::-1]).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, max_bars: int = 30, **kwargs: Any) -> Self:
-        """Draw the sizes.
+        """Draw the sizes and return the display.
 
         Parameters
         ----------
@@ -134,11 +127,6 @@ class GraphComponentsDisplay:
             Components drawn at most, largest first.
         **kwargs
             Passed to matplotlib's `bar`.
-
-        Returns
-        -------
-        GraphComponentsDisplay
-            The display itself.
         """
         ax = axes_for(self, ax)
         shown = self.sizes[: check_whole("max_bars", max_bars)]
@@ -204,29 +192,20 @@ class MagnitudeDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Learn the affinity again and draw its magnitudes.
+        """Learn the affinity again, draw its magnitudes and return the display.
 
         Parameters
         ----------
         estimator : AdaAM or AdaAMClustering with one
             The fitted learner.
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The rows it was fitted on.
+        X, sample_weight, neighbors
+            What it was fitted on, as in `fit`.
         which : {"final", "intermediate"}, default="final"
             Which of the two affinities.
         n_bins : int, default=200
             Number of bins.
-        sample_weight, neighbors : default=None
-            As they were given to `fit`.
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
+        ax, **kwargs
             Passed to `plot`.
-
-        Returns
-        -------
-        MagnitudeDisplay
-            The display, drawn.
         """
         check_word("which", which, ("final", "intermediate"))
         check_whole("n_bins", n_bins)

@@ -27,7 +27,7 @@ class Display(ABC):
     """A display whose drawing is one call of matplotlib, to which further arguments of `plot` go."""
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the display.
+        """Draw the display and return it.
 
         Parameters
         ----------
@@ -35,11 +35,6 @@ class Display(ABC):
             Where to draw; None means a new figure.
         **kwargs
             Passed to matplotlib: to `plot` for lines, to `barh` for bars, to `stairs` for histograms.
-
-        Returns
-        -------
-        Self
-            The display itself.
         """
         self._draw(axes_for(self, ax), kwargs)
         return self
@@ -54,7 +49,7 @@ class KeptDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw what a fitted model keeps.
+        """Draw what a fitted model keeps and return the display.
 
         Parameters
         ----------
@@ -64,11 +59,6 @@ class KeptDisplay(Display):
             Where to draw; None means a new figure.
         **kwargs
             Passed to `plot`.
-
-        Returns
-        -------
-        Self
-            The display, drawn.
         """
         return cls._of(fitted_metric(estimator)).plot(ax=ax, **kwargs)
 

@@ -1,6 +1,6 @@
 """What a clusterer found: its layers, what its search tried, and what the number of clusters was read from."""
 
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
@@ -45,11 +45,7 @@ class ClusterLayersDisplay(KeptDisplay):
 
     @classmethod
     def _of(cls, model: Any) -> Self:
-        if not hasattr(model, "cluster_layers_"):
-            raise TypeError(
-                f"estimator={model!r} is a {type(model).__name__}, which has no layers. Use a fitted AdaAMClustering."
-            )
-        return cls(model.cluster_layers_, int(model.layer_))
+        return cls(found_by(model, "cluster_layers_", "has no layers"), int(model.layer_))
 
     def _draw(self, ax: Any, style: dict[str, Any]) -> None:
         self.bars_ = []
@@ -106,7 +102,7 @@ class SelectionDisplay(KeptDisplay):
 
     @classmethod
     def _of(cls, model: Any) -> Self:
-        return cls(selection_of(model))
+        return cls(found_by(model, "selection_", "chooses nothing"))
 
     def _draw(self, ax: Any, style: dict[str, Any]) -> None:
         trials = self.selection.trials
@@ -149,7 +145,7 @@ class ClusterCountDisplay(KeptDisplay):
 
     @classmethod
     def _of(cls, model: Any) -> Self:
-        count = selection_of(model).count
+        count = found_by(model, "selection_", "chooses nothing").count
         if count is None:
             raise ValueError(
                 f"n_clusters={model.n_clusters!r} was given, so no number was looked for. "
@@ -169,10 +165,10 @@ class ClusterCountDisplay(KeptDisplay):
         ax.legend(loc="lower right")
 
 
-def selection_of(model: Any) -> Selection:
-    """Return the report of the search that a clusterer keeps."""
-    if not hasattr(model, "selection_"):
+def found_by(model: Any, attribute: str, otherwise: str) -> Any:
+    """Return what a clusterer found; other models have no such attribute."""
+    if not hasattr(model, attribute):
         raise TypeError(
-            f"estimator={model!r} is a {type(model).__name__}, which chooses nothing. Use a fitted AdaAMClustering."
+            f"estimator={model!r} is a {type(model).__name__}, which {otherwise}. Use a fitted AdaAMClustering."
         )
-    return cast(Selection, model.selection_)
+    return getattr(model, attribute)

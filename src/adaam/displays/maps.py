@@ -63,7 +63,7 @@ class ComponentsDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the components of a fitted learner.
+        """Draw the components of a fitted learner and return the display.
 
         Parameters
         ----------
@@ -72,15 +72,8 @@ class ComponentsDisplay:
         image_shape : tuple of two ints, "auto" or None, default="auto"
             Shape of the image a row draws. "auto" takes nameless features of a square number, 64 or more, for a
             square image; None draws bars.
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
+        ax, **kwargs
             Passed to `plot`.
-
-        Returns
-        -------
-        ComponentsDisplay
-            The display, drawn.
         """
         model = fitted_metric(estimator)
         components = np.asarray(model.components_)
@@ -89,7 +82,7 @@ class ComponentsDisplay:
         return cls(components, list(feature_names(model)), image_shape=cast(Any, shape)).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, n_components: int = 10, n_features: int = 8) -> Self:
-        """Draw the components.
+        """Draw the components and return the display.
 
         Parameters
         ----------
@@ -99,11 +92,6 @@ class ComponentsDisplay:
             Components drawn at most, the first ones.
         n_features : int, default=8
             Bars drawn for each component at most, strongest first.
-
-        Returns
-        -------
-        ComponentsDisplay
-            The display itself.
         """
         shown = self.components[: check_whole("n_components", n_components)]
         check_whole("n_features", n_features)
@@ -245,7 +233,7 @@ class ContributionsDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Explain a fitted learner and draw the answer.
+        """Explain a fitted learner, draw the answer and return the display.
 
         Parameters
         ----------
@@ -255,15 +243,8 @@ class ContributionsDisplay:
             Two rows whose distance is explained; without them, the mean squared distance between training rows.
         image_shape : tuple of two ints, default=None
             Shape of the image a row draws; None means bars.
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
+        ax, **kwargs
             Passed to `plot`.
-
-        Returns
-        -------
-        ContributionsDisplay
-            The display, drawn.
         """
         # Of a clusterer too the metric is explained here, not its clusters.
         explained = LinearMetric.explain(fitted_metric(estimator), a, b)
@@ -271,7 +252,7 @@ class ContributionsDisplay:
         return cls(explained, image_shape=image_shape).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, n_features: int = 15, **kwargs: Any) -> Self:
-        """Draw the shares.
+        """Draw the shares and return the display.
 
         Parameters
         ----------
@@ -281,11 +262,6 @@ class ContributionsDisplay:
             Bars drawn at most, largest share first.
         **kwargs
             Passed to matplotlib's `barh` or `imshow`.
-
-        Returns
-        -------
-        ContributionsDisplay
-            The display itself.
         """
         check_whole("n_features", n_features)
         percent = 100.0 * np.asarray(self.contributions.share, dtype=np.float64)

@@ -60,7 +60,7 @@ class ProjectionDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Map rows and draw them.
+        """Map rows, draw them and return the display.
 
         Parameters
         ----------
@@ -73,15 +73,8 @@ class ProjectionDisplay:
         components : tuple of two ints, default=None
             Which two components to draw. None means the plane in which the rows, or the means of more than two
             labels, spread most: distances in it are the learned ones, seen from the best side.
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
+        ax, **kwargs
             Passed to `plot`.
-
-        Returns
-        -------
-        ProjectionDisplay
-            The display, drawn.
         """
         model = fitted_metric(estimator)
         Z = np.asarray(model._engine().to_host(model._map().apply(model._rows(X, reset=False), model._engine())))
@@ -94,7 +87,7 @@ class ProjectionDisplay:
         return cls(points, labels=labels, axis_names=names).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, max_points: int = MAX_POINTS, legend: bool = True, **kwargs: Any) -> Self:
-        """Draw the rows.
+        """Draw the rows and return the display.
 
         Parameters
         ----------
@@ -106,11 +99,6 @@ class ProjectionDisplay:
             Whether labels are named beside the rows, where there are no more than twenty.
         **kwargs
             Passed to matplotlib's `scatter`.
-
-        Returns
-        -------
-        ProjectionDisplay
-            The display itself.
         """
         check_whole("max_points", max_points)
         ax = axes_for(self, ax, 5.6, 4.6)

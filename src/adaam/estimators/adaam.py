@@ -195,23 +195,20 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         check_clusters(n_clusters, X.shape[0])
         warn_of_unlike_units(X, preparation, getattr(self, "feature_names_in_", None))
         planned = plan_fit(X.shape, n_clusters, pairs, engine)
-        if not planned.exact:
-            with fit_phases(self, 2, X) as phase:
-                return self._stored(fit_array(X, sample_weight, pooling, phase), X.dtype, pooling)
-
-        with fit_phases(self, 4, X) as phase:
-            return self._stored(self._all_pairs(X, sample_weight, neighbors, pooling, planned, phase), X.dtype, pooling)
+        with fit_phases(self, 4 if planned.exact else 2, X) as phase:
+            if planned.exact:
+                model = self._all_pairs(X, sample_weight, neighbors, pooling, planned, phase)
+            else:
+                model = fit_array(X, sample_weight, pooling, phase)
+            return self._stored(model, X.dtype, pooling)
 
     def _all_pairs(
         self, X: Tall, sample_weight: Any, neighbors: Any, settings: PoolingSettings, planned: Plan, phase: FitPhases
     ) -> PooledModel:
         """Learn from every pair: all rows are one block."""
-        engine, n_clusters = settings.engine, settings.n_clusters
-        rows_are_nodes = neighbors is not None
+        engine, n_clusters, is_given = settings.engine, settings.n_clusters, neighbors is not None
         with phase("preparation"):
-            prepared, sample = prepared_sample(
-                X, sample_weight, settings.preparation, engine, rows_are_nodes=rows_are_nodes
-            )
+            prepared, sample = prepared_sample(X, sample_weight, settings.preparation, engine, rows_are_nodes=is_given)
         n_components = check_components(self.n_components, n_clusters, sample.X.shape[1])
         n_neighbors = self._neighbor_count(sample.size)
         with phase("neighbours"):
@@ -225,12 +222,12 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         """Keep what was learned."""
         learned = model.learned
         precision = np.float32 if dtype == np.float32 else np.float64
-        self._store_map(model.prepared, learned.projection, learned.moments, precision)
+        preparation, engine = settings.preparation, settings.engine
+        self._store_map(model.prepared, learned.projection, learned.moments, precision, preparation, engine)
         self.cuts_, self.n_neighbors_, self.knn_recall_ = learned.cuts, model.n_neighbors, model.recall
         plan = self.plan_ = model.plan
         self.pairs_ = "all" if plan.exact else RowBlocks(plan.block_rows, plan.n_blocks, settings.seed())
         self.stability_ = model.stability
-        self.preparation_, self.engine_ = settings.preparation, settings.engine.name
         return self
 
     def _pairs(self, neighbors: Any) -> Any:

@@ -1,6 +1,5 @@
 """CAN and PCAN: clustering with adaptive neighbours, and projected clustering with them."""
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +12,7 @@ from adaam._typing import IntVector
 from adaam.affinity.clustered_graph import ClusteredGraph, Search, can_graph, pcan_graph
 from adaam.engines import Engine, resolve_engine
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, teller, with_callbacks
+from adaam.estimators.phases import CallbackSupportMixin, fit_phases, with_callbacks
 from adaam.graph import check_neighbors
 from adaam.prepare import LinearMap, Preparation, Sample, prepared_sample, resolve_preparation
 
@@ -120,14 +119,27 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         engine = resolve_engine(self.engine)
         X = self._rows(X, reset=True)
         check_clusters(n_clusters, X.shape[0])
-        n_neighbors = neighbor_count(self.n_neighbors, X.shape[0])
+        if self.n_neighbors is None:
+            n_neighbors = max(1, min(USUAL_NEIGHBORS, X.shape[0] - 2))
+        else:
+            n_neighbors = check_whole("n_neighbors", self.n_neighbors)
+            check_neighbors(n_neighbors, X.shape[0])
 
         prepared, sample = prepared_sample(X, None, preparation, engine, rows_are_nodes=True)
         with fit_phases(self, max_iter, X) as phase:
-            search = Search(n_clusters, n_neighbors, max_iter, self._report(phase))
-            graph = self._learned_graph(X, prepared, sample, search)
 
-            warn_of_pieces(graph, n_clusters)
+            def report(iteration: int, penalty: float, n_pieces: int) -> None:
+                phase.step(f"iteration {iteration}", f": lambda {penalty:.3g}, {n_pieces} components")
+
+            graph = self._learned_graph(X, prepared, sample, Search(n_clusters, n_neighbors, max_iter, report))
+            if graph.n_pieces != n_clusters:
+                remedy = "larger" if graph.n_pieces > n_clusters else "smaller"
+                warn_caller(
+                    f"The learned graph has {graph.n_pieces} connected components after {graph.n_iter} iterations, not "
+                    f"n_clusters={n_clusters}; labels_ are those components. Try a {remedy} n_neighbors, or more "
+                    "max_iter.",
+                    ConvergenceWarning,
+                )
             self.labels_, self.affinity_matrix_, self.n_iter_ = graph.pieces, graph.weights, graph.n_iter
             self.engine_ = engine.name
         return self
@@ -138,42 +150,11 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     def _learned_graph(self, X: Any, prepared: LinearMap, sample: Sample, search: Search) -> ClusteredGraph:
         return can_graph(sample, search)
 
-    def _report(self, phase: FitPhases) -> Callable[[int, float, int], None]:
-        """Tell callbacks of each iteration, and with `verbose` the log."""
-        tell = teller(self.verbose)
-
-        def report(iteration: int, penalty: float, n_pieces: int) -> None:
-            tell(f"{type(self).__name__} iteration {iteration}: lambda {penalty:.3g}, {n_pieces} components")
-            phase.tick(f"iteration {iteration}")
-
-        return report
-
     def __sklearn_tags__(self) -> Any:
         """Sparse rows are welcome."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def neighbor_count(n_neighbors: Any, n_samples: int) -> int:
-    """Neighbours to start from; the usual number gives way to fewer rows, an explicit one does not."""
-    if n_neighbors is None:
-        return max(1, min(USUAL_NEIGHBORS, n_samples - 2))
-    wanted = check_whole("n_neighbors", n_neighbors)
-    check_neighbors(wanted, n_samples)
-    return wanted
-
-
-def warn_of_pieces(graph: ClusteredGraph, n_clusters: int) -> None:
-    """Warn where the graph did not end with as many pieces as there are clusters."""
-    if graph.n_pieces == n_clusters:
-        return
-    remedy = "larger" if graph.n_pieces > n_clusters else "smaller"
-    warn_caller(
-        f"The learned graph has {graph.n_pieces} connected components after {graph.n_iter} iterations, not "
-        f"n_clusters={n_clusters}; labels_ are those components. Try a {remedy} n_neighbors, or more max_iter.",
-        ConvergenceWarning,
-    )
 
 
 class PCAN(LinearMetric, CAN):
@@ -207,11 +188,10 @@ class PCAN(LinearMetric, CAN):
 
     Notes
     -----
-    Equal rows are not merged: each is a node of the graph. Memory is that of the rows, the graph and one block of
-    distances; there is no n x n array and no full eigendecomposition. Where the graph does not end with c pieces, a
-    `ConvergenceWarning` says so and the labels are the pieces there are. Rows of about as many dimensions as there are
-    rows can be set apart in any way by a linear map, and then no penalty joins pieces again once they are too many;
-    fewer principal components, `preparation=Preparation("none", 0.95)`, help.
+    Equal rows are not merged, and a `ConvergenceWarning` is given, as by `CAN`. Memory is that of the rows, the graph
+    and one block of distances; there is no n x n array and no full eigendecomposition. Rows of about as many dimensions
+    as there are rows can be set apart in any way by a linear map, and then no penalty joins pieces again once they are
+    too many; fewer principal components, `preparation=Preparation("none", 0.95)`, help.
 
     References
     ----------
@@ -252,8 +232,8 @@ class PCAN(LinearMetric, CAN):
     def _learned_graph(self, X: Any, prepared: LinearMap, sample: Sample, search: Search) -> ClusteredGraph:
         n_components = check_components(self.n_components, search.n_clusters, sample.X.shape[1])
         graph, projection = pcan_graph(sample, n_components, search)
-        self._store_map(prepared, projection, sample.moments(), X.dtype)
-        self.preparation_, self.n_neighbors_ = resolve_preparation(self.preparation), search.n_neighbors
+        preparation, self.n_neighbors_ = resolve_preparation(self.preparation), search.n_neighbors
+        self._store_map(prepared, projection, sample.moments, X.dtype, preparation, sample.engine)
         self.embedding_ = sample.engine.to_host(self._map().apply(X, sample.engine))
         return graph
 

@@ -28,6 +28,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     mean_: FloatVector
     preparation_: Preparation
     eigenvalues_: FloatVector
+    engine_: str
     n_components_: int
     n_features_in_: int
 
@@ -114,18 +115,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return distances
 
     def pair_score(self, pairs: Any) -> FloatVector:
-        """Likeness within each pair: minus the learned distance, so that larger is more alike.
-
-        Parameters
-        ----------
-        pairs : array-like of shape (n_pairs, 2, n_features)
-            Pairs of rows.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_pairs,)
-            Minus `pair_distance`.
-        """
+        """Likeness within each pair: minus its `pair_distance`, so that larger is more alike."""
         return -self.pair_distance(pairs)
 
     def get_metric(self) -> Mahalanobis:
@@ -180,8 +170,17 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _map(self) -> LinearMap:
         return LinearMap(self.components_, self.mean_, self.preparation_.row_scaling)
 
-    def _store_map(self, prepared: LinearMap, projection: Projection, moments: FloatMatrix, dtype: Any) -> None:
+    def _store_map(
+        self,
+        prepared: LinearMap,
+        projection: Projection,
+        moments: FloatMatrix,
+        dtype: Any,
+        preparation: Preparation,
+        engine: Engine,
+    ) -> None:
         """Fold projection and preparation into one map with fixed signs; `moments` are those of the prepared rows."""
+        self.preparation_, self.engine_ = preparation, engine.name
         signed = projection.components * row_signs(projection.components @ prepared.components)[:, None]
         components = signed @ prepared.components
         # Covariances are with the features as they are: twice the units that the folded components were divided by.

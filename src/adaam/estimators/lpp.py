@@ -31,10 +31,8 @@ class LPP(CallbackSupportMixin, LinearMetric):
     preparation : {"center", "unit", "linear"} or Preparation, default="center"
         How rows are prepared; LPP is not invariant to a shift, so rows are always centred. Directions in which the
         rows do not vary are left out.
-    engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        Where the computation runs.
-    verbose : int, default=0
-        1 logs each phase and its seconds, as in `AdaAM`.
+    engine, verbose
+        As in `AdaAM`.
 
     Attributes
     ----------
@@ -120,10 +118,10 @@ class LPP(CallbackSupportMixin, LinearMetric):
                 source = Neighbors(sample, neighbors)
                 value = given or learner.learn(sample, source)
             with phase("projection"):
-                projection = lpp(sample.X, value, n_components, engine=engine, scaling=scaling, moments=sample.moments)
+                projection = lpp(sample, value, n_components, scaling)
 
-            self._store_map(prepared, projection, sample.moments(), X.dtype)
-            self.preparation_, self.engine_, self.knn_recall_ = preparation, engine.name, source.recall
+            self._store_map(prepared, projection, sample.moments, X.dtype, preparation, engine)
+            self.knn_recall_ = source.recall
         return self
 
 

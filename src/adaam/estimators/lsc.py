@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,7 +27,7 @@ from adaam._typing import FloatMatrix, IntVector, Tall
 from adaam.engines import CPUEngine
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.equal_rows import first_equal
-from adaam.linalg import range_eigenpairs, unit_columns
+from adaam.linalg import range_eigenpairs
 
 BLOCK_BYTES = 1 << 25  # memory for the distances of one block of rows to all landmarks
 
@@ -101,11 +102,6 @@ def landmark_directions(Z: csr_array, n_directions: int) -> FloatMatrix:
     if len(kept) == 0:
         return np.zeros((p, 1))
     return np.asarray(scale[:, None] * pairs.vectors[:, kept] / np.sqrt(pairs.values[kept]))
-
-
-def spectral_rows(Z: csr_array, directions: FloatMatrix) -> FloatMatrix:
-    """Spectral vectors of rows with these landmark weights, each row scaled to unit length."""
-    return unit_columns((Z @ directions).T).T
 
 
 def _blocks(X: Tall, landmarks: FloatMatrix) -> list[slice]:
@@ -212,10 +208,14 @@ class LSC(ClusterMixin, BaseEstimator):
         check_clusters(n_clusters, X.shape[0])
 
         self.landmarks_ = choose(X, n_landmarks, np.random.default_rng(int(seeds[0])))
-        self.bandwidth_ = self._bandwidth(X)
+        if isinstance(self.bandwidth, str):
+            rule = check_word("bandwidth", self.bandwidth, ("mean", "mean-squared"))
+            self.bandwidth_ = mean_distance(X, self.landmarks_, squared=rule == "mean-squared")
+        else:
+            self.bandwidth_ = check_number("bandwidth", self.bandwidth, above=0.0)
         Z = landmark_weights(X, self.landmarks_, n_nearest, self.bandwidth_)
         self.directions_ = landmark_directions(Z, n_clusters)
-        embedding = spectral_rows(Z, self.directions_)
+        embedding = normalize(Z @ self.directions_)
         clusters = CPUEngine().kmeans(embedding, n_clusters, n_init, int(seeds[1]), np.ones(X.shape[0]))
         # Numbered by their first row: of starts that find the same clusters, rounding decides which is kept.
         order = np.argsort([np.argmax(clusters.labels == label) for label in range(n_clusters)], kind="stable")
@@ -239,14 +239,8 @@ class LSC(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         Z = landmark_weights(self._rows(X, reset=False), self.landmarks_, self.n_nearest, self.bandwidth_)
-        nearest, _ = CPUEngine().nearest_known(spectral_rows(Z, self.directions_), self.cluster_centers_, 1)
+        nearest, _ = CPUEngine().nearest_known(normalize(Z @ self.directions_), self.cluster_centers_, 1)
         return nearest[:, 0]
-
-    def _bandwidth(self, X: Tall) -> float:
-        if isinstance(self.bandwidth, str):
-            rule = check_word("bandwidth", self.bandwidth, ("mean", "mean-squared"))
-            return mean_distance(X, self.landmarks_, squared=rule == "mean-squared")
-        return check_number("bandwidth", self.bandwidth, above=0.0)
 
     def _rows(self, X: Any, *, reset: bool) -> Tall:
         rows: Tall = host_rows(self, X, reset=reset)

@@ -54,13 +54,9 @@ class FitPhases:
         with self._told(name), self._task(name, 0, learner):
             yield
 
-    def step(self, name: str) -> None:
-        """Tell the log and callbacks of one more step, just done."""
-        self._tell(f"{type(self._model).__name__} {name}")
-        self.tick(name)
-
-    def tick(self, name: str) -> None:
-        """Tell callbacks of one more step, just done, which tells the log by itself."""
+    def step(self, name: str, found: str = "") -> None:
+        """Tell the log and callbacks of one more step, just done; what it found is for the log."""
+        self._tell(f"{type(self._model).__name__} {name}{found}")
         with self._task(name, 0):
             pass
 
@@ -91,7 +87,8 @@ def fit_phases(model: Any, n_phases: int, X: Any) -> Iterator[FitPhases]:
     What callbacks answer is not asked for: phases are steps of one computation, and stopping between two of them would
     leave no model.
     """
-    _check_verbose(model.verbose)
+    if not isinstance(model.verbose, bool | np.bool_):  # True and False are 1 and 0
+        check_whole("verbose", model.verbose, at_least=0)
     with _threads(model, X):
         if _with_callbacks is None:
             yield FitPhases(model, None)
@@ -101,12 +98,6 @@ def fit_phases(model: Any, n_phases: int, X: Any) -> Iterator[FitPhases]:
         yield FitPhases(model, context)
         # The model is whole here, so that a copy of it, as it is, can score.
         context.call_on_fit_task_end(estimator=model, X=X, reconstruction_attributes=dict)
-
-
-def _check_verbose(verbose: Any) -> None:
-    """Raise if it is no amount to tell; True and False are 1 and 0."""
-    if not isinstance(verbose, bool | np.bool_):
-        check_whole("verbose", verbose, at_least=0)
 
 
 def _threads(model: Any, X: Any) -> AbstractContextManager[None]:

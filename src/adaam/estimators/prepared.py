@@ -18,10 +18,8 @@ class PreparedMetric(LinearMetric):
 
     Parameters
     ----------
-    preparation : {"unit", "linear", "center", "standard"} or Preparation, default="unit"
-        How rows are prepared.
-    engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        Where the computation runs.
+    preparation, engine
+        As in `AdaAM`.
 
     Attributes
     ----------
@@ -67,7 +65,6 @@ class PreparedMetric(LinearMetric):
         engine = resolve_engine(self.engine)
         prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=False)
         # Prepared rows stay where they are, with their variances for eigenvalues.
-        projection = Projection(np.eye(len(prepared.components)), np.diag(sample.moments()))
-        self._store_map(prepared, projection, sample.moments(), X.dtype)
-        self.preparation_, self.engine_ = preparation, engine.name
+        projection = Projection(np.eye(len(prepared.components)), np.diag(sample.moments))
+        self._store_map(prepared, projection, sample.moments, X.dtype, preparation, engine)
         return self

@@ -44,12 +44,11 @@ class SpreadBlocks:
         """Sum of what each job makes of its blocks; `tell` hears of each group done."""
         calls, places = [], []
         for place, job in enumerate(jobs):
-            wanted = np.sort(job.blocks)
-            edges = np.searchsorted(wanted, self.first_blocks)
-            for group, first, (low, high) in zip(self.groups, self.first_blocks[:-1], pairwise(edges), strict=True):
-                if low < high:
-                    calls.append((group_sum, job.work, self.engine.kernels, group, wanted[low:high] - first))
-                    places.append((place, int(wanted[high - 1])))
+            for group, (first, end) in zip(self.groups, pairwise(self.first_blocks), strict=True):
+                blocks = [block for block in job.blocks if first <= block < end]
+                if blocks:
+                    calls.append((group_sum, job.work, self.engine.kernels, group, np.array(blocks) - first))
+                    places.append((place, blocks[-1]))
         found: list[Any] = [None] * len(jobs)
         for (place, last), part in zip(places, self.workers.in_turn("row-blocks", calls), strict=True):
             found[place] = part if found[place] is None else found[place] + part

@@ -25,7 +25,7 @@ from adaam.rows import RowSource, checked_blocks
 def stream_preparation(
     source: RowSource, weights: FloatVector | None, settings: Preparation, engine: Engine, tell: Teller
 ) -> LinearMap:
-    """Mean and scatter of all rows in one pass, and from them the map onto the kept components.
+    """Mean and scatter of all rows, none of weight zero, in one pass, and from them the map onto kept components.
 
     Each block is centred on its own mean and joined to those before it (Chan, Golub and LeVeque), so that nothing is
     lost where the mean is large beside the spread.
@@ -44,8 +44,6 @@ def stream_preparation(
         held = np.ones(len(block)) if weights is None else weights[start : start + len(block)]
         n_rows, eps = start + len(block), max(eps, float(np.finfo(block.dtype).eps))
         added = float(held.sum())
-        if added == 0.0:
-            continue
         scale = row_scale(rows, settings.row_scaling, engine)
         largest = max(largest, largest_magnitude(block))
         if settings.row_scaling == "none":
@@ -53,7 +51,7 @@ def stream_preparation(
         else:
             check_lengths(source.label, largest * float(np.sqrt(d)))
             # Zero rows are left as they are, at a scale of 1, which few others have.
-            unscaled = np.flatnonzero((spread(engine.to_host(scale), len(block)) == 1.0) & (held > 0))
+            unscaled = np.flatnonzero(spread(engine.to_host(scale), len(block)) == 1.0)
             n_zero += int((~block[unscaled].any(axis=1)).sum())
         row_weights = engine.asarray(held)
         own_mean = engine.cross(None, rows, row_weights * scale)[0] / added

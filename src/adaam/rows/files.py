@@ -134,7 +134,11 @@ class ParquetRows:
     """
 
     def __init__(self, path: Any) -> None:
-        self._open = _parquet_file()
+        try:
+            import pyarrow.parquet as pq
+        except ImportError as error:
+            raise ImportError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
+        self._open = pq.ParquetFile
         self.label = str(path)
         folder = Path(path)
         self.files = sorted(folder.rglob("*.parquet")) if folder.is_dir() else [folder]
@@ -173,14 +177,6 @@ class ParquetRows:
                 raise RowsError(f"{self.label}: column {field.name!r} holds {field.type}, not numbers.") from error
             kinds.append(check_numbers(f"{self.label}: column {field.name!r}", kind))
         return np.result_type(*kinds)
-
-
-def _parquet_file() -> Any:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
-    return pq.ParquetFile
 
 
 class ZarrRows(ArrayRows):
