@@ -1,9 +1,14 @@
-"""Commands run in processes of their own."""
+"""Commands run in processes of their own, or in this one where that shows as much in a tenth of the time."""
 
+import io
 import os
 import signal
 import subprocess
 import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+
+from adaam.cli import main
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
@@ -15,6 +20,19 @@ def _heed_interrupts():
 
 # For `preexec_fn`: a shell that starts a command in the background may have it ignore Ctrl-C, and so its children.
 heed_interrupts = None if sys.platform == "win32" else _heed_interrupts
+
+
+def run(*arguments):
+    """Run an adaam command in this process: its exit code, and what it wrote to the two standard streams."""
+    output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with redirect_stdout(output), redirect_stderr(errors), warnings.catch_warnings():
+        warnings.simplefilter("default")
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as end:  # bad usage, --help and --version
+            code = end.code
+    written = (stream.buffer.getvalue().decode() for stream in (output, errors))
+    return subprocess.CompletedProcess(arguments, code or 0, *written)
 
 
 def start(*arguments, **options):

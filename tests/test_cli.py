@@ -1,4 +1,4 @@
-"""The command line as a shell user meets it: real processes, real files."""
+"""The command line as a shell user meets it: files, streams, exit codes; what a process of its own shows is run in one."""
 
 import signal
 import subprocess
@@ -10,17 +10,11 @@ import pytest
 from sklearn.datasets import load_iris, make_blobs
 
 import adaam
-from child_processes import heed_interrupts
+from child_processes import heed_interrupts, run, start
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 
 X, Y = make_blobs(90, n_features=5, centers=3, random_state=0)
-
-
-def run(*arguments, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "adaam", *map(str, arguments)], capture_output=True, text=True, timeout=120, **options
-    )
 
 
 @pytest.fixture
@@ -194,10 +188,12 @@ def test_named_columns_are_matched_by_name(rows):
 
 def test_warnings_are_one_line_each(tmp_path):
     np.save(tmp_path / "iris.npy", load_iris().data)
-    result = run("cluster", tmp_path / "iris.npy", "--clusters", 3, "--preparation", "linear")
-    assert result.returncode == 0
-    assert "adaam: warning: The neighbour graph falls into" in result.stderr
-    assert ".py:" not in result.stderr
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = start("cluster", tmp_path / "iris.npy", "--clusters", 3, "--preparation", "linear", **pipes)
+    _, errors = command.communicate(timeout=120)
+    assert command.returncode == 0
+    assert "adaam: warning: The neighbour graph falls into" in errors
+    assert ".py:" not in errors
 
 
 def test_an_interrupt_exits_with_130_and_leaves_no_file(tmp_path):

@@ -1,22 +1,15 @@
 """Commands on files that are read block by block."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
 import adaam
+from child_processes import run
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 
 X, _ = make_blobs(90, n_features=5, centers=3, random_state=0)
-
-
-def run(*arguments):
-    command = [sys.executable, "-m", "adaam", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def test_a_dry_run_prints_the_plan_and_reads_no_row(tmp_path):
