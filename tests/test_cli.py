@@ -1,4 +1,4 @@
-"""The command line as a shell user meets it: files, streams, exit codes; what a process of its own shows is run in one."""
+"""The command line as a shell user meets it: files, streams and exit codes; signals in processes of their own."""
 
 import signal
 import subprocess
