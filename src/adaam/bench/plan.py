@@ -1,7 +1,7 @@
 """A protocol as data: which cases to run, read from a TOML file and expanded."""
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
@@ -97,8 +97,8 @@ class Plan:
 
     def narrowed(
         self,
-        datasets: tuple[str, ...] | None = None,
-        methods: tuple[str, ...] | None = None,
+        datasets: Sequence[str] | None = None,
+        methods: Sequence[str] | None = None,
         rounds: int | None = None,
     ) -> "Plan":
         """Return the part of the plan with these data sets and methods, and at most so many rounds."""
