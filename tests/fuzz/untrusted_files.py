@@ -118,7 +118,7 @@ def npz(path):
 
 def mats(folder):
     made = []
-    for options, rows in (({}, X), ({"do_compression": True}, X), ({}, csc_array(X)), ({"format": "4"}, X)):
+    for options, rows in (({}, X), ({"do_compression": True}, X), ({}, csc_array(X))):
         savemat(folder / "rows.mat", {"fea": rows, "gnd": Y[:, None].astype(float)}, **options)
         made.append({"rows.mat": (folder / "rows.mat").read_bytes()})
     return made

@@ -137,7 +137,7 @@ def test_what_is_not_there_says_how_to_obtain_it(tmp_path):
         find_files("usps", tmp_path)
     with pytest.raises(DataFileError, match=r"own: none of its files"):
         find_files("own", tmp_path)
-    with pytest.raises(DataFileError, match="is not a folder"):
+    with pytest.raises(DataFileError, match="none of its files"):
         find_files("usps", tmp_path / "none")
 
 

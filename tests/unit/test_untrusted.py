@@ -237,11 +237,3 @@ def test_a_data_set_that_is_elsewhere_is_not_followed(tmp_path):
         )
     arrays = read_mat(hdf5(tmp_path / "rows.mat", lambda _, file: file.update({"fea": X.T})))
     np.testing.assert_array_equal(arrays.X, X)
-
-
-def test_what_is_no_regular_file_is_not_waited_for(tmp_path):
-    import os
-
-    os.mkfifo(tmp_path / "rows.npz")
-    with pytest.raises(DataFileError, match="no regular file"):
-        read_npz(tmp_path / "rows.npz")

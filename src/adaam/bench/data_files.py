@@ -1,4 +1,4 @@
-"""Rows and classes from files that others wrote: .npz, .mat of either generation, IDX.
+"""Rows and classes from files that others wrote: .npz, .mat (MATLAB 5 and 7.3), IDX.
 
 Nothing in a file is run: no pickles, sizes are checked before anything is unpacked, types after. MATLAB 5 files are
 read here, since SciPy's reader ends the process where their parts are damaged.
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array, issparse
+from scipy.sparse import csc_array
 
 from adaam._typing import FloatMatrix, IntVector
 from adaam.untrusted import MAX_BYTES, NUMBERS, NUMBERS_AND_WORDS, UnreadableFileError, open_archive, reading
@@ -51,32 +51,31 @@ class Arrays:
 
 def read_npz(path: Path) -> Arrays:
     """Read X, y and, where it is there, image_shape."""
-    _check_file(path)
     with reading(path, "npz", DataFileError), open_archive(path, MAX_BYTES) as archive:
         for name in ("X", "y"):
             if f"{name}.npy" not in archive.names:
                 held = ", ".join(each.removesuffix(".npy") for each in archive.names)
                 raise DataFileError(f"{path}: holds {held or 'nothing'}; it must hold X and y.")
         X, y = archive.array("X.npy"), archive.array("y.npy", NUMBERS_AND_WORDS)
-        shape = archive.array("image_shape.npy", NUMBERS + "US") if "image_shape.npy" in archive.names else None
-        return Arrays(X, y, _image_shape(shape))
+        shape = archive.array("image_shape.npy", NUMBERS_AND_WORDS) if "image_shape.npy" in archive.names else None
+        if shape is None or shape.shape != (2,) or shape.dtype.kind not in "iu":
+            return Arrays(X, y)
+        return Arrays(X, y, (int(shape[0]), int(shape[1])))
 
 
 def read_mat(path: Path, image_shape: tuple[int, int] | None = None) -> Arrays:
     """Read fea and gnd (or X and y); images are column-major there and row-major in what is returned."""
-    _check_file(path)
     with reading(path, "mat", DataFileError):
         with path.open("rb") as stream:
-            start = stream.read(116)
-        # Files of MATLAB 4 have a zero among their first four bytes.
-        older = _read_mat4 if 0 in start[:4] else _read_mat5
-        X, y = _read_hdf5(path) if b"MATLAB 7.3" in start else older(path)
+            is_hdf5 = b"MATLAB 7.3" in stream.read(116)
+        X, y = _read_hdf5(path) if is_hdf5 else _read_mat5(path)
         for name, array in (("rows", X), ("classes", y)):
             if array.dtype.kind not in NUMBERS:
                 raise DataFileError(f"{path}: its {name} are {array.dtype}, not numbers.")
         if X.ndim != 2:
             raise DataFileError(f"{path}: its rows have shape {X.shape}; they must be a table.")
-        shape = image_shape or _square(X.shape[1])
+        side = math.isqrt(X.shape[1])
+        shape = image_shape or ((side, side) if side * side == X.shape[1] else None)
         return Arrays(row_major(X, shape), y.ravel(), shape)
 
 
@@ -98,50 +97,26 @@ def read_idx_pair(images: Path, labels: Path) -> Arrays:
     return Arrays(pixels.reshape(n, height * width), y, (height, width))
 
 
-def check_size(path: Path, n_bytes: int) -> None:
+def _read_idx(path: Path, magic: int, n_dimensions: int) -> FloatMatrix:
+    with reading(path, "IDX", DataFileError), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        start = stream.read(4 * (1 + n_dimensions))
+        if len(start) < 4 * (1 + n_dimensions) or int.from_bytes(start[:4]) != magic:
+            found = f"0x{start[:4].hex()}" if start else "nothing"
+            raise DataFileError(f"{path}: starts with {found}, not with IDX's {magic:#010x} for unsigned bytes.")
+        shape = struct.unpack(f">{n_dimensions}I", start[4:])
+        n_bytes = math.prod(shape)
+        _check_size(path, n_bytes)
+        content = stream.read(n_bytes + 1)
+        if len(content) != n_bytes:
+            more = "more" if len(content) > n_bytes else f"{len(content)}"
+            raise DataFileError(f"{path}: should hold {n_bytes} bytes of shape {shape}, but holds {more}.")
+        return np.frombuffer(content, dtype=np.uint8).reshape(shape)
+
+
+def _check_size(path: Path, n_bytes: int) -> None:
     """Refuse what would not fit, before it is unpacked."""
     if n_bytes > MAX_BYTES:
         raise DataFileError(f"{path}: unpacks to {n_bytes} bytes, more than the {MAX_BYTES} that are allowed.")
-
-
-def _read_idx(path: Path, magic: int, n_dimensions: int) -> FloatMatrix:
-    _check_file(path)
-    with reading(path, "IDX", DataFileError), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-        return _idx_array(path, stream, magic, n_dimensions)  # type: ignore[arg-type]
-
-
-def _idx_array(path: Path, stream: BinaryIO, magic: int, n_dimensions: int) -> FloatMatrix:
-    start = stream.read(4 * (1 + n_dimensions))
-    header = np.frombuffer(start[: len(start) // 4 * 4], dtype=">u4")
-    if len(header) < 1 + n_dimensions or header[0] != magic:
-        found = f"{int(header[0]):#010x}" if len(header) else "nothing"
-        raise DataFileError(f"{path}: starts with {found}, not with IDX's {magic:#010x} for unsigned bytes.")
-    shape = tuple(int(side) for side in header[1:])
-    n_bytes = math.prod(shape)
-    check_size(path, n_bytes)
-    content = stream.read(n_bytes + 1)
-    if len(content) != n_bytes:
-        more = "more" if len(content) > n_bytes else f"{len(content)}"
-        raise DataFileError(f"{path}: should hold {n_bytes} bytes of shape {shape}, but holds {more}.")
-    return np.frombuffer(content, dtype=np.uint8).reshape(shape)
-
-
-def _read_mat5(path: Path) -> tuple[FloatMatrix, IntVector]:
-    arrays = read_matrices(path, (*ROWS, *CLASSES))
-    rows, classes = _pick(path, arrays, ROWS), _pick(path, arrays, CLASSES)
-    check_size(path, arrays[rows].nbytes + arrays[classes].nbytes)
-    return arrays[rows], arrays[classes]
-
-
-def _read_mat4(path: Path) -> tuple[FloatMatrix, IntVector]:
-    from scipy.io import loadmat, whosmat
-
-    described = {name: shape for name, shape, _ in whosmat(path)}
-    rows, classes = _pick(path, described, ROWS), _pick(path, described, CLASSES)
-    check_size(path, 8 * sum(math.prod(described[name]) for name in (rows, classes)))
-    arrays = loadmat(path, variable_names=[rows, classes])
-    X, y = (arrays[name] for name in (rows, classes))
-    return tuple(np.asarray(each.toarray() if issparse(each) else each) for each in (X, y))  # type: ignore[return-value]
 
 
 def _read_hdf5(path: Path) -> tuple[FloatMatrix, IntVector]:
@@ -162,7 +137,7 @@ def _read_hdf5(path: Path) -> tuple[FloatMatrix, IntVector]:
             n_bytes = math.prod(each.shape) * each.dtype.itemsize
             if n_bytes > MOST_PACKED * (each.id.get_storage_size() + 1):
                 raise DataFileError(f"{path}: {each.name} claims shape {each.shape}, but its values are not there.")
-        check_size(path, 8 * (math.prod(rows.shape) + math.prod(classes.shape)))
+        _check_size(path, 8 * (math.prod(rows.shape) + math.prod(classes.shape)))
         # MATLAB's order of dimensions is the reverse of HDF5's.
         return np.asarray(rows[()]).T, np.asarray(classes[()]).T
 
@@ -174,39 +149,14 @@ def _pick(path: Path, described: dict[str, Any], names: tuple[str, ...]) -> str:
     raise DataFileError(f"{path}: holds {', '.join(described) or 'nothing'}; one of {', '.join(names)} must be there.")
 
 
-def _image_shape(shape: Any) -> tuple[int, int] | None:
-    if shape is None or shape.shape != (2,) or shape.dtype.kind not in "iu":
-        return None
-    return int(shape[0]), int(shape[1])
-
-
-def _square(n_pixels: int) -> tuple[int, int] | None:
-    side = math.isqrt(n_pixels)
-    return (side, side) if side * side == n_pixels else None
-
-
-def _check_file(path: Path) -> None:
-    if not path.exists():
-        raise DataFileError(f"{path}: no such file.")
-    if not path.is_file():  # a pipe would be waited for
-        raise DataFileError(f"{path}: is no regular file.")
-
-
-def read_matrices(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
-    """Read the matrices of some names; to be used within `reading`, which names the file.
-
-    Returns
-    -------
-    dict
-        For each name that is there a dense array; other names in the file have None.
-    """
+def _read_mat5(path: Path) -> tuple[FloatMatrix, IntVector]:
     if path.stat().st_size > MAX_BYTES:
         raise UnreadableFileError(f"it has {path.stat().st_size} bytes")
     content = memoryview(path.read_bytes())
     order = {b"IM": "<", b"MI": ">"}.get(bytes(content[126:128]))
     if order is None:
-        raise UnreadableFileError("it does not say in which order its bytes are")
-    found: dict[str, Any] = {}
+        raise UnreadableFileError("it has no header of MATLAB 5, which says in which order bytes are")
+    found: dict[str, Any] = {}  # None for what is neither rows nor classes
     for kind, whole in _elements(content[HEADER_BYTES:], order):
         inside = whole
         if kind == COMPRESSED:
@@ -221,8 +171,9 @@ def read_matrices(path: Path, names: tuple[str, ...]) -> dict[str, Any]:
         if kind != MATRIX or len(head := list(islice(parts, 3))) < 3:
             continue
         name = bytes(head[2][1]).decode("latin-1")
-        found[name] = _matrix(name, head, parts, order) if name in names and name not in found else None
-    return found
+        is_wanted = name in (*ROWS, *CLASSES) and name not in found
+        found[name] = _matrix(name, head, parts, order) if is_wanted else None
+    return found[_pick(path, found, ROWS)], found[_pick(path, found, CLASSES)]
 
 
 def _matrix(name: str, head: list[Element], parts: Iterator[Element], order: str) -> Any:

@@ -5,8 +5,8 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from platformdirs import user_cache_path
@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from adaam._typing import FloatMatrix, IntVector
 from adaam.bench.data_files import Arrays, DataFileError, read_idx_pair, read_mat, read_npz
 
-IDX_PARTS = (("train-images", "train-labels"), ("t10k-images", "t10k-labels"))
+IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
 
 def data_folder(given: str | None) -> Path | None:
@@ -32,15 +32,7 @@ def data_folder(given: str | None) -> Path | None:
 
 def cache_folder() -> Path:
     """Return the user's own folder for fetched sets: ADAAM_CACHE, or the system's place for caches."""
-    own = os.environ.get("ADAAM_CACHE")
-    return Path(own) if own else user_cache_path("adaam", appauthor=False)
-
-
-def searched(folder: Path | None) -> tuple[Path, ...]:
-    """Return the folders that are looked in, in order: the one that was named, then the user's own."""
-    if folder is not None and not folder.is_dir():
-        raise DataFileError(f"{folder}: is not a folder. Give --data a folder that holds the data sets.")
-    return tuple(dict.fromkeys(each for each in (folder, cache_folder()) if each is not None))
+    return Path(os.environ.get("ADAAM_CACHE") or user_cache_path("adaam", appauthor=False))
 
 
 def fetch_folder(folder: Path | None) -> Path:
@@ -89,12 +81,10 @@ class Data:
         return np.asarray(self.X[:n_rows], dtype=np.float64)
 
 
-def _listed(name: str, table: dict[str, Any]) -> DataSet:
-    return DataSet(name, **table | {key: tuple(table[key]) for key in ("image_shape", "stems")})
-
-
-_TABLES = tomllib.loads((files("adaam.bench") / "datasets.toml").read_text(encoding="utf-8"))
-DATASETS = {name: _listed(name, table) for name, table in _TABLES.items()}
+DATASETS = {
+    name: DataSet(name, **table | {key: tuple(table[key]) for key in ("image_shape", "stems")})
+    for name, table in tomllib.loads((files("adaam.bench") / "datasets.toml").read_text(encoding="utf-8")).items()
+}
 
 
 def title_of(name: str) -> str:
@@ -115,11 +105,10 @@ def find_files(name: str, folder: Path | None) -> tuple[Path, ...]:
     """
     if name == "digits":
         return ()
-    places = searched(folder)
+    places = tuple(dict.fromkeys(each for each in (folder, cache_folder()) if each is not None))
     stems = DATASETS[name].stems if name in DATASETS else (name.lower(),)
-    for place in places:
-        paths = _files_in(place, stems)
-        if paths:
+    for place in filter(Path.is_dir, places):
+        if paths := _files_in(place, stems):
             return paths
     looked_for = ", ".join(f"{stem}.npz, {stem}.mat" for stem in stems)
     remedy = f" To obtain it: {DATASETS[name].obtain}" if name in DATASETS else ""
@@ -130,19 +119,15 @@ def find_files(name: str, folder: Path | None) -> tuple[Path, ...]:
 
 
 def _files_in(folder: Path, stems: tuple[str, ...]) -> tuple[Path, ...]:
-    if not folder.is_dir():
-        return ()
     here = {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_file()}
-    for stem in stems:
-        for ending in (".npz", ".mat"):
-            if stem + ending in here:
-                return (here[stem + ending],)
-    if stems == DATASETS["mnist"].stems:
-        wanted = [f"{part}-idx{3 if 'images' in part else 1}-ubyte" for pair in IDX_PARTS for part in pair]
-        found = [here.get(part) or here.get(f"{part}.gz") for part in wanted]
-        if all(found):
-            return tuple(path for path in found if path is not None)
-    return ()
+    for stem, ending in product(stems, (".npz", ".mat")):
+        if stem + ending in here:
+            return (here[stem + ending],)
+    if stems != DATASETS["mnist"].stems:
+        return ()
+    found = (here.get(part) or here.get(f"{part}.gz") for part in IDX_FILES)
+    paths = tuple(path for path in found if path is not None)
+    return paths if len(paths) == len(IDX_FILES) else ()
 
 
 def load_data(name: str, folder: Path | None) -> Data:
@@ -151,36 +136,32 @@ def load_data(name: str, folder: Path | None) -> Data:
         digits = load_digits()
         return Data(digits.data, digits.target, (8, 8))
     listed = DATASETS.get(name)
-    arrays = _read(find_files(name, folder), listed.image_shape if listed else None)
-    limit = listed.first_rows if listed else None
-    data = _checked(name, Arrays(arrays.X[:limit], arrays.y[:limit], arrays.image_shape))
+    data = _checked(name, _read(find_files(name, folder), listed), listed.first_rows if listed else None)
     if listed is None:
         return data
-    shape = (*data.X.shape, len(np.unique(data.classes)))
-    if shape != (listed.n, listed.d, listed.c):
+    n, d, c = (*data.X.shape, len(np.unique(data.classes)))
+    if (n, d, c) != (listed.n, listed.d, listed.c):
         raise DataFileError(
-            f"{name}: has {shape[0]} rows of {shape[1]} in {shape[2]} classes, but the data set of this name has "
-            f"{listed.n} rows of {listed.d} in {listed.c}. It is another version; give its file another name."
+            f"{name}: has {n} rows of {d} in {c} classes, but the data set of this name has {listed.n} rows of "
+            f"{listed.d} in {listed.c}. It is another version; give its file another name."
         )
     return Data(data.X, data.classes, data.image_shape or listed.image_shape)
 
 
-def _read(paths: tuple[Path, ...], image_shape: tuple[int, int] | None) -> Arrays:
-    if len(paths) == 4:
-        parts = [read_idx_pair(*paths[start : start + 2]) for start in (0, 2)]
-        X, y = (np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y"))
-        return Arrays(X, y, parts[0].image_shape)
-    return read_npz(paths[0]) if paths[0].suffix.lower() == ".npz" else read_mat(paths[0], image_shape)
+def _read(paths: tuple[Path, ...], listed: DataSet | None) -> Arrays:
+    if len(paths) == len(IDX_FILES):
+        first, second = read_idx_pair(*paths[:2]), read_idx_pair(*paths[2:])
+        return Arrays(np.concatenate([first.X, second.X]), np.concatenate([first.y, second.y]), first.image_shape)
+    (path,) = paths
+    return read_npz(path) if path.suffix.lower() == ".npz" else read_mat(path, listed.image_shape if listed else None)
 
 
-def _checked(name: str, arrays: Arrays) -> Data:
-    X, y = arrays.X, arrays.y
-    if X.ndim != 2 or X.dtype.kind not in "fiub":
-        raise DataFileError(f"{name}: X has shape {X.shape} and type {X.dtype}; it must be a table of numbers.")
+def _checked(name: str, arrays: Arrays, first_rows: int | None) -> Data:
+    X, y = arrays.X[:first_rows], arrays.y[:first_rows]
+    if X.ndim != 2:
+        raise DataFileError(f"{name}: X has shape {X.shape}; it must be a table of numbers.")
     if y.ndim != 1 or len(y) != len(X):
         raise DataFileError(f"{name}: y has shape {y.shape} for {len(X)} rows; there must be one class a row.")
-    if y.dtype.kind not in "fiubUS":
-        raise DataFileError(f"{name}: y has type {y.dtype}; classes must be numbers or names.")
     if X.dtype.kind == "f" and not np.isfinite(X).all():
         raise DataFileError(f"{name}: X holds NaN or infinite values. Fill them in or leave those rows out.")
     labels, classes = np.unique(y, return_inverse=True)

@@ -4,13 +4,12 @@ import hashlib
 import os
 import re
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from http.client import HTTPException, HTTPMessage
+from http.client import HTTPException
 from pathlib import Path
 from time import sleep
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -19,14 +18,9 @@ from adaam._version import __version__
 from adaam.files import lock
 
 BLOCK_BYTES = 1 << 16
-MAX_BYTES = 1 << 30  # the largest of the sets, MNIST as text, has about an eighth of it
-TIMEOUT_S = 30.0  # for a connection, and for each piece to come
-WAITS_S = (1.0, 2.0, 4.0)  # before each new attempt; one that brings bytes starts the count anew
 LONGEST_WAIT_S = 60.0
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
-Tell = Callable[[int, int | None], None]  # bytes that are there, and bytes in all where the server says so
-Say = Callable[[str], None]
 T = TypeVar("T")
 
 
@@ -38,11 +32,11 @@ class DownloadError(OSError):
 class Network:
     """How servers are spoken to; tests wait less."""
 
-    timeout_s: float = TIMEOUT_S
-    waits_s: tuple[float, ...] = WAITS_S
-    max_bytes: int = MAX_BYTES
-    say: Say = lambda _: None  # attempts that failed, and steps that take a while
-    tell: Tell = lambda *_: None  # how far a file has come
+    timeout_s: float = 30.0  # for a connection, and for each piece to come
+    waits_s: tuple[float, ...] = (1.0, 2.0, 4.0)  # before each new attempt; one that brings bytes starts the count anew
+    max_bytes: int = 1 << 30  # the largest of the sets, MNIST as text, has about an eighth of it
+    say: Callable[[str], None] = lambda _: None  # attempts that failed, and steps that take a while
+    tell: Callable[[int, int | None], None] = lambda *_: None  # bytes that are there, and in all where known
 
 
 def read_text(url: str, network: Network, max_bytes: int = 1 << 20) -> str:
@@ -69,43 +63,38 @@ def download(url: str, target: Path, md5: str, network: Network) -> None:
     DownloadError
         If the file cannot be had, is too large, or is not the one the checksum is of.
     """
-    part = target.with_name(f"{target.name}.{md5[:12]}.part")
-    handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-    try:
-        if not lock(handle):
-            raise DownloadError(f"{part}: another fetch is writing to it. Wait for it to end.")
-        _complete(url, part, handle, md5, network)
-    finally:
-        if not os.fstat(handle).st_size:
-            part.unlink(missing_ok=True)  # nothing that a later fetch could go on with
-        os.close(handle)
-    part.replace(target)
+    path = target.with_name(f"{target.name}.{md5[:12]}.part")
+    with path.open("ab", buffering=0) as part:
+        if not lock(part.fileno()):
+            raise DownloadError(f"{path}: another fetch is writing to it. Wait for it to end.")
+        try:
+            _complete(url, path, part, md5, network)
+        finally:
+            if not part.tell():
+                path.unlink(missing_ok=True)  # nothing that a later fetch could go on with
+    path.replace(target)
 
 
-def _complete(url: str, part: Path, handle: int, md5: str, network: Network) -> None:
+def _complete(url: str, path: Path, part: BinaryIO, md5: str, network: Network) -> None:
     """Bring a part to its end and verify the whole."""
-
-    def transfer() -> None:
-        _persistently(url, lambda: _transfer(url, handle, network), network, lambda: os.fstat(handle).st_size)
-
-    had = os.fstat(handle).st_size
-    if had and checksum(part, "md5") == md5:
-        return
-    transfer()
-    found = checksum(part, "md5")
+    had = part.tell()
+    found = checksum(path, "md5") if had else None
+    if found != md5:
+        _persistently(url, lambda: _transfer(url, part, network), network, part.tell)
+        found = checksum(path, "md5")
     if had and found != md5:
         # Whatever was there before may be at fault; a fetch of the whole decides.
         network.say(f"{url}: what was left of an earlier fetch does not fit; fetching it anew")
-        os.ftruncate(handle, 0)
-        transfer()
-        found = checksum(part, "md5")
+        _empty(part)
+        _persistently(url, lambda: _transfer(url, part, network), network, part.tell)
+        found = checksum(path, "md5")
     if found != md5:
-        os.ftruncate(handle, 0)
+        _empty(part)
         raise DownloadError(
             f"{url}: the file that came has the MD5 checksum {found}, but should have {md5}. It was thrown away. "
             "Try again later; if it happens again, the server's description and its file disagree."
         )
-    os.fsync(handle)
+    os.fsync(part.fileno())
 
 
 def checksum(path: Path, algorithm: str) -> str:
@@ -114,54 +103,52 @@ def checksum(path: Path, algorithm: str) -> str:
         return hashlib.file_digest(stream, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
 
 
-def _transfer(url: str, handle: int, network: Network) -> None:
+def _transfer(url: str, part: BinaryIO, network: Network) -> None:
     """Append what is missing; a server that cannot send a part of a file sends it from its start."""
-    had = os.fstat(handle).st_size
+    had = part.tell()
     try:
-        with _opened(url, network, {"Range": f"bytes={had}-"} if had else {}) as response:
-            total = _receive(url, response, handle, network)
+        response = _opened(url, network, {"Range": f"bytes={had}-"} if had else {})
     except HTTPError as error:
         if error.code != 416 or not had:
             raise
         error.close()
         return  # there is nothing after what we have: the checksum decides whether that is all
-    had = os.fstat(handle).st_size
-    if total is not None and had < total:
-        raise HTTPException(f"the connection ended after {had} of {total} bytes")
+    with response:
+        told = response.headers.get("Content-Range", "")
+        is_rest = response.status == 206 and re.match(rf"bytes {had}-\d+/", told)
+        if not is_rest:
+            _empty(part)
+        if response.status == 206 and not is_rest:
+            raise HTTPException(f"asked for bytes from {had} on, got {told!r}")
+        length = response.headers.get("Content-Length", "")
+        total = part.tell() + int(length) if length.isdecimal() else None
+        _check_size(url, part, total or 0, network)
+        network.tell(part.tell(), total)
+        while block := response.read(BLOCK_BYTES):
+            _check_size(url, part, part.tell() + len(block), network)
+            _write(part, block)
+            network.tell(part.tell(), total)
+    if total is not None and part.tell() < total:
+        raise HTTPException(f"the connection ended after {part.tell()} of {total} bytes")
 
 
-def _receive(url: str, response: Any, handle: int, network: Network) -> int | None:
-    """Write what a server sends; return how long the whole file is, where it says so."""
-    had = os.fstat(handle).st_size
-    if response.status != 206 or _start(response.headers) != had:
-        os.ftruncate(handle, 0)
-        if response.status == 206:
-            raise HTTPException(f"asked for bytes from {had} on, got {response.headers['Content-Range']!r}")
-        had = 0
-    length = _length(response.headers)
-    total = None if length is None else had + length
-    _check_size(url, handle, total or 0, network)
-    network.tell(had, total)
-    while block := response.read(BLOCK_BYTES):
-        had += len(block)
-        _check_size(url, handle, had, network)
-        _write(handle, block)
-        network.tell(had, total)
-    return total
-
-
-def _check_size(url: str, handle: int, n_bytes: int, network: Network) -> None:
+def _check_size(url: str, part: BinaryIO, n_bytes: int, network: Network) -> None:
     if n_bytes > network.max_bytes:
-        os.ftruncate(handle, 0)
+        _empty(part)
         raise DownloadError(
             f"{url}: has {n_bytes} bytes or more; at most {network.max_bytes} are allowed. Not fetched."
         )
 
 
-def _write(handle: int, block: bytes) -> None:
+def _empty(part: BinaryIO) -> None:
+    part.seek(0)
+    part.truncate()
+
+
+def _write(part: BinaryIO, block: bytes) -> None:
     rest = memoryview(block)
     while rest:
-        rest = rest[os.write(handle, rest) :]
+        rest = rest[part.write(rest) :]
 
 
 def _persistently(url: str, act: Callable[[], T], network: Network, n_bytes: Callable[[], int]) -> T:
@@ -170,60 +157,38 @@ def _persistently(url: str, act: Callable[[], T], network: Network, n_bytes: Cal
     while True:
         try:
             return act()
+        except DownloadError:
+            raise
         except (HTTPException, OSError) as error:
-            if isinstance(error, DownloadError):
-                raise
             if n_bytes() > most:
                 failed, most = 0, n_bytes()
-            reason = _reason(error)
-            if not _is_passing(error) or failed == len(network.waits_s):
+            reason, is_passing, wait = _judged(error)
+            if not is_passing or failed == len(network.waits_s):
                 tried = f" (tried {failed + 1} times)" if failed else ""
                 raise DownloadError(f"{url}: {reason}{tried}.") from error
-            wait = max(network.waits_s[failed], _asked_wait(error))
+            wait = max(network.waits_s[failed], wait)
             failed += 1
             network.say(f"{url}: {reason}; trying again in {wait:g} s")
             sleep(wait)
 
 
-def _is_passing(error: Exception) -> bool:
-    if isinstance(error, HTTPError):
-        return error.code in TRANSIENT
-    if isinstance(error, URLError):
-        return not isinstance(error.reason, ssl.SSLCertVerificationError)
-    # Errors of the disk, such as a full one, are not the network's.
-    return isinstance(error, HTTPException | ConnectionError | TimeoutError | ssl.SSLError)
-
-
-def _reason(error: Exception) -> str:
+def _judged(error: Exception) -> tuple[str, bool, float]:
+    """Return what an error is, whether it may pass, and how long the server asks us to wait, within limits."""
     if isinstance(error, HTTPError):
         error.close()
-        return f"the server answered {error.code} {error.reason}"
+        asked = error.headers.get("Retry-After", "") if error.headers else ""
+        wait = min(float(asked), LONGEST_WAIT_S) if asked.isdecimal() else 0.0
+        return f"the server answered {error.code} {error.reason}", error.code in TRANSIENT, wait
     if isinstance(error, URLError):
-        return f"no connection: {error.reason}"
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return f"no connection: {error.reason}", not isinstance(error.reason, ssl.SSLCertVerificationError), 0.0
+    # Errors of the disk, such as a full one, are not the network's.
+    is_passing = isinstance(error, HTTPException | ConnectionError | TimeoutError | ssl.SSLError)
+    return ": ".join(filter(None, (type(error).__name__, str(error)))), is_passing, 0.0
 
 
-def _asked_wait(error: Exception) -> float:
-    """Seconds the server asks to wait, as far as we are willing to."""
-    asked = error.headers.get("Retry-After", "") if isinstance(error, HTTPError) and error.headers else ""
-    return min(float(asked), LONGEST_WAIT_S) if asked.isdecimal() else 0.0
-
-
-@contextmanager
-def _opened(url: str, network: Network, headers: dict[str, str] | None = None) -> Iterator[Any]:
+def _opened(url: str, network: Network, headers: dict[str, str] | None = None) -> Any:
     if urlsplit(url).scheme not in ("http", "https"):
         raise DownloadError(f"{url}: is not an address that starts with http:// or https://.")
     # A file is asked for as it is: positions in a packed one would not be positions in the file.
     own = {"User-Agent": f"adaam/{__version__}", "Accept-Encoding": "identity"}
-    with urlopen(Request(url, headers=own | (headers or {})), timeout=network.timeout_s) as response:
-        yield response
-
-
-def _start(headers: HTTPMessage) -> int | None:
-    found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", headers.get("Content-Range", ""))
-    return int(found[1]) if found else None
-
-
-def _length(headers: HTTPMessage) -> int | None:
-    told = headers.get("Content-Length", "")
-    return int(told) if told.isdecimal() else None
+    return urlopen(Request(url, headers=own | (headers or {})), timeout=network.timeout_s)

@@ -86,11 +86,14 @@ def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS
     rows = np.sort(np.random.default_rng(seed).permutation(n)[:MAX_ROWS])
     shape = data.image_shape
     features = np.arange(0) if shape else leading_features(metric.explain().share)
-    tiles = image_tiles(X[rows], shape, (X.min(), X.max())) if shape else profile_tiles(X, rows, features)
 
-    def pictures(maps: FloatMatrix) -> FloatMatrix:
-        kept = np.asarray(maps)[:MAX_COMPONENTS]
-        return (reduced(kept, shape) if shape else kept[:, None, features]).astype(np.float32)
+    def pictures(points: FloatMatrix) -> FloatMatrix:
+        return reduced(points, shape) if shape else np.asarray(points)[:, None, features]
+
+    # Black and white are the least and the largest value of all images; other features have a scale each.
+    values = X if shape else X[:, features]
+    low, high = (extreme(values, axis=None if shape else 0) for extreme in (np.min, np.max))
+    shares = np.clip((pictures(X[rows]) - low) / np.where(high > low, high - low, 1.0), 0, 1)
 
     about = {
         "dataset": name,
@@ -120,9 +123,9 @@ def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS
         after=spread_plane(Z, clustering.centers)[rows].astype(np.float32),
         nearest_before=nearest(X[rows]),
         nearest_after=nearest(Z[rows]),
-        tiles=tiles,
-        components=pictures(metric.components_),
-        patterns=pictures(metric.covariance_),
+        tiles=np.round(255 * shares).astype(np.uint8),
+        components=pictures(metric.components_[:MAX_COMPONENTS]).astype(np.float32),
+        patterns=pictures(metric.covariance_[:MAX_COMPONENTS]).astype(np.float32),
         features=features.astype(np.int32),
         confusion=confusion.astype(np.int32),
         chosen=spread_plane(Z_chosen, choice.cluster_centers_)[rows].astype(np.float32),
@@ -175,23 +178,6 @@ def reduced(images: FloatMatrix, shape: tuple[int, int]) -> FloatMatrix:
     return np.asarray(blocks.mean(axis=(2, 4)))
 
 
-def image_tiles(X: FloatMatrix, shape: tuple[int, int], scale: tuple[float, float]) -> IntMatrix:
-    """Images in bytes, black and white being the least and the largest value of the whole data set."""
-    low, high = scale
-    return _bytes(reduced(X, shape), np.array(low), np.array(high))
-
-
-def profile_tiles(X: FloatMatrix, rows: IntVector, features: IntVector) -> IntMatrix:
-    """Values of some features in bytes, each on its own scale over all rows."""
-    values = X[:, features]
-    return _bytes(values[rows], values.min(axis=0), values.max(axis=0))[:, None, :]
-
-
 def leading_features(share: FloatVector) -> IntVector:
     """Features that count most for the metric, in the order of the input."""
     return np.sort(np.argsort(-share, kind="stable")[:MAX_FEATURES])
-
-
-def _bytes(values: FloatMatrix, low: FloatVector, high: FloatVector) -> IntMatrix:
-    span = np.where(high > low, high - low, 1.0)
-    return np.round(np.clip((values - low) / span, 0, 1) * 255).astype(np.uint8)

@@ -22,6 +22,7 @@ from adaam.bench.exhibit import (
 )
 from adaam.bench.plan import PlanCase
 from adaam.bench.records import COUNT, FIELDS, LARGEST_COUNT, SCORES, WORD, Field, unfit
+from adaam.bench.work import told
 from adaam.files import atomic_file
 from adaam.untrusted import UnreadableFileError, open_archive, reading
 
@@ -93,13 +94,8 @@ def read_exhibit(folder: Path, dataset: str) -> Exhibit | None:
 
 def exhibited(cases: Iterable[PlanCase]) -> list[PlanCase]:
     """Of the cases of a plan, those an exhibit can show: AdaAM by its defaults on a whole data set."""
-    return [
-        case
-        for case in cases
-        if case.kind == "score"
-        and case.method == "adaam"
-        and (case.n_rows, case.n_neighbors, case.n_iter) == (None, None, 1)
-    ]
+    shown = ("score", "adaam", None, None, 1)
+    return [case for case in cases if (case.kind, case.method, case.n_rows, case.n_neighbors, case.n_iter) == shown]
 
 
 def make_exhibits(
@@ -115,12 +111,10 @@ def make_exhibits(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the records of the same case hold them
                 exhibit = make_exhibit(data, case.dataset, seed=case.seed, n_starts=case.n_starts)
-            path = write_exhibit(exhibit, folder)
-            tell(f"exhibit of {case.dataset}: {path}")
+            tell(f"exhibit of {case.dataset}: {write_exhibit(exhibit, folder)}")
         except Exception as error:  # whatever it is, it is this exhibit's own failure
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            failures.append((case.dataset, reason))
-            tell(f"exhibit of {case.dataset} FAILED: {reason}")
+            failures.append((case.dataset, told(error)))
+            tell(f"exhibit of {case.dataset} FAILED: {told(error)}")
     return failures
 
 

@@ -69,16 +69,7 @@ class Source:
     data_id: int
     n_columns: int  # without the classes
     target: str  # the column of the classes, as long as OpenML cannot be asked
-    prepare: Callable[[FloatMatrix], FloatMatrix]
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What OpenML says of a file."""
-
-    url: str
-    md5: str
-    target: str
+    prepare: Callable[[FloatMatrix], FloatMatrix] = lambda X: X
 
 
 def _from_zero(X: FloatMatrix) -> FloatMatrix:
@@ -95,7 +86,7 @@ def _at_40x40(X: FloatMatrix) -> FloatMatrix:
 
 
 SOURCES = {
-    "mnist": Source(554, 784, "class", lambda X: X),
+    "mnist": Source(554, 784, "class"),
     "usps": Source(41082, 256, "int0", _from_zero),
     "umist": Source(41084, UMIST_ORIGINAL[0] * UMIST_ORIGINAL[1], "class", _at_40x40),
 }
@@ -111,28 +102,31 @@ def fetch(name: str, folder: Path, network: Network, server: str = SERVER) -> Pa
     if target.is_file():
         _verify(target)
         return target
-    description = None
+    origin: dict[str, Any] = {"url": "put here by hand", "md5": None, "target": SOURCES[name].target}
     try:
-        description = describe(name, network, server)
-        if not arff.is_file() or checksum(arff, "md5") != description.md5:
-            download(description.url, arff, description.md5, network)
+        origin = describe(name, network, server)
+        if not arff.is_file() or checksum(arff, "md5") != origin["md5"]:
+            download(origin["url"], arff, origin["md5"], network)
     except DownloadError as error:
         # A file that was put here by hand is as good as its numbers of rows, columns and classes.
         if not arff.is_file():
-            raise DownloadError(f"{name}: {error} {by_hand(name, arff)}") from error
+            raise DownloadError(
+                f"{name}: {error} By hand: download the ARFF file of {SERVER}/d/{SOURCES[name].data_id} with a "
+                f"browser, save it as {arff}, and give the same command again."
+            ) from error
         network.say(f"{name}: OpenML does not answer; {arff} is read without its checksum")
     network.say(f"{name}: has come; its {arff.stat().st_size / 1e6:.0f} MB of text are read and kept as {target.name}")
-    _convert(name, arff, target, description)
+    _convert(name, arff, target, origin)
     arff.unlink()
     return target
 
 
-def describe(name: str, network: Network, server: str = SERVER) -> Description:
-    """Ask OpenML for a data set's address and checksum."""
+def describe(name: str, network: Network, server: str = SERVER) -> dict[str, Any]:
+    """Ask OpenML for a data set's address, its MD5 checksum, and the column of the classes."""
     url = f"{server.rstrip('/')}/api/v1/json/data/{SOURCES[name].data_id}"
     text = read_text(url, network)
     try:
-        told: dict[str, Any] = json.loads(text)["data_set_description"]
+        told = json.loads(text)["data_set_description"]
         address, md5 = str(told["url"]), str(told["md5_checksum"]).lower()
         target = str(told["default_target_attribute"])
     except (ValueError, KeyError, TypeError) as error:
@@ -141,45 +135,30 @@ def describe(name: str, network: Network, server: str = SERVER) -> Description:
         raise DownloadError(f"{url}: gives the checksum {md5[:60]!r}, which is no MD5 checksum.")
     if urlsplit(url).scheme == "https" and urlsplit(address).scheme != "https":
         raise DownloadError(f"{url}: sends us to {address}, which is not protected by https. Not fetched.")
-    return Description(address, md5, target)
+    return {"url": address, "md5": md5, "target": target}
 
 
-def by_hand(name: str, arff: Path) -> str:
-    """How to obtain a set without this program's network."""
-    return (
-        f"By hand: download the ARFF file of {SERVER}/d/{SOURCES[name].data_id} with a browser, save it as {arff}, "
-        "and give the same command again."
-    )
-
-
-def _convert(name: str, arff: Path, target: Path, description: Description | None) -> None:
+def _convert(name: str, arff: Path, target: Path, origin: dict[str, Any]) -> None:
     source, listed = SOURCES[name], DATASETS[name]
-    arrays = read_arff(arff, description.target if description else source.target, max_rows=listed.n)
-    if arrays.X.shape != (listed.n, source.n_columns) or len(np.unique(arrays.y)) != listed.c:
+    arrays = read_arff(arff, origin["target"], max_rows=listed.n)
+    n, d, c = (*arrays.X.shape, len(np.unique(arrays.y)))
+    if (n, d, c) != (listed.n, source.n_columns, listed.c):
         raise DataFileError(
-            f"{arff}: has {len(arrays.X)} rows of {arrays.X.shape[1]} in {len(np.unique(arrays.y))} classes, but "
-            f"{name} on OpenML has {listed.n} rows of {source.n_columns} in {listed.c}. Remove it, and fetch it anew."
-        )
-    sha256 = checksum(arff, "sha256")
-    known = _provenance(target)
-    if description and known.get("md5") == description.md5 and known.get("arff_sha256") != sha256:
-        raise DataFileError(
-            f"{arff}: has the SHA-256 checksum {sha256}, but the file that was fetched before had "
-            f"{known.get('arff_sha256')}, under the same MD5 checksum: one of them is forged."
+            f"{arff}: has {n} rows of {d} in {c} classes, but {name} on OpenML has {listed.n} rows of "
+            f"{source.n_columns} in {listed.c}. Remove it, and fetch it anew."
         )
     content = io.BytesIO()
     np.savez_compressed(content, X=source.prepare(arrays.X), y=arrays.y, image_shape=np.array(listed.image_shape))
     provenance = {
         "data_id": source.data_id,
-        "url": description.url if description else "put here by hand",
-        "md5": description.md5 if description else None,
+        **origin,
         "arff_bytes": arff.stat().st_size,
-        "arff_sha256": sha256,
+        "arff_sha256": checksum(arff, "sha256"),
         "npz_sha256": hashlib.sha256(content.getbuffer()).hexdigest(),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     # Before the .npz, so that no kill can leave one that is never verified.
-    with atomic_file(_provenance_file(target)) as stream:
+    with atomic_file(target.with_suffix(".source.json")) as stream:
         stream.write(json.dumps(provenance, indent=1).encode())
     with atomic_file(target) as stream:
         stream.write(content.getbuffer())
@@ -188,25 +167,16 @@ def _convert(name: str, arff: Path, target: Path, description: Description | Non
 def _verify(target: Path) -> None:
     """Check that a fetched file is what it was when it was made; of files from elsewhere, that they can be read."""
     read_npz(target)
-    expected = _provenance(target).get("npz_sha256")
+    noted = target.with_suffix(".source.json")
+    if not noted.is_file():
+        return
+    try:
+        expected = json.loads(noted.read_bytes())["npz_sha256"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise DataFileError(f"{noted}: cannot be read. Remove it and {target.name}, and fetch anew.") from error
     found = checksum(target, "sha256")
-    if expected not in (None, found):
+    if found != expected:
         raise DataFileError(
             f"{target}: has the SHA-256 checksum {found}, but had {expected} when it was fetched. Remove it to fetch "
             "it anew."
         )
-
-
-def _provenance_file(target: Path) -> Path:
-    return target.with_suffix(".source.json")
-
-
-def _provenance(target: Path) -> dict[str, Any]:
-    """What was noted when a set was fetched; nothing of sets from elsewhere."""
-    path = _provenance_file(target)
-    if not path.is_file():
-        return {}
-    try:
-        return dict(json.loads(path.read_bytes()))
-    except (ValueError, TypeError) as error:
-        raise DataFileError(f"{path}: cannot be read. Remove it and {target.name}, and fetch anew.") from error

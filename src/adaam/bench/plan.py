@@ -1,7 +1,7 @@
 """A protocol as data: which cases to run, read from a TOML file and expanded."""
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.resources import files
@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from adaam.bench.methods import METHODS, Method, PreparationName
+from adaam.bench.methods import METHODS, PreparationName
 from adaam.bench.run import n_rounds_of
 
 Kind = Literal["score", "histogram"]
@@ -47,7 +47,6 @@ class PlanCase:
 class Experiment:
     """Data sets x methods x preparations x settings, each combination a case."""
 
-    name: str
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
     rounds: int
@@ -67,20 +66,15 @@ class Experiment:
             n, limits = n_rows or size, (size, method.max_rows, self.max_rows.get(name))
             fits = n is None or all(limit is None or n <= limit for limit in limits)
             if fits and preparation in method.preparations and preparation in self.preparations:
-                rounds = self._rounds(method)
+                rounds = n_rounds_of(method, self.refits if method.is_refitted else self.rounds)
+                rounds = 1 if self.kind == "histogram" else rounds  # nothing in it is random
                 yield PlanCase(dataset, name, preparation, rounds, plan.seed, plan.starts, self.kind, k, n_rows, n_iter)
-
-    def _rounds(self, method: Method) -> int:
-        if self.kind == "histogram":
-            return 1  # nothing in it is random
-        return n_rounds_of(method, self.refits if method.is_refitted else self.rounds)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A title, the seed and number of k-means++ runs a round, and the experiments."""
 
-    name: str
     title: str
     seed: int
     starts: int
@@ -103,8 +97,8 @@ class Plan:
 
     def narrowed(
         self,
-        datasets: tuple[str, ...] | None = None,
-        methods: tuple[str, ...] | None = None,
+        datasets: Sequence[str] | None = None,
+        methods: Sequence[str] | None = None,
         rounds: int | None = None,
     ) -> "Plan":
         """Return the part of the plan with these data sets and methods, and at most so many rounds."""
@@ -131,77 +125,73 @@ def read_plan(source: str | Path, *, quick: bool = False) -> Plan:
     >>> read_plan("paper").datasets
     ('umist', 'coil20', 'usps', 'mnist10k', 'exyaleb', 'mnist')
     """
-    name = str(source)
-    if name in OWN_PLANS:
-        text = (files("adaam.bench") / "plans" / f"{name}.toml").read_text(encoding="utf-8")
-    else:
-        text = _text_of(Path(source))
+    own = files("adaam.bench") / "plans" / f"{source}.toml"
     try:
-        return _plan(Path(name).stem, tomllib.loads(text), quick)
+        text = (own if source in OWN_PLANS else Path(source)).read_text(encoding="utf-8")
+        return _plan(Path(source).stem, tomllib.loads(text), quick)
     except tomllib.TOMLDecodeError as error:
-        raise PlanError(f"{name}: is not TOML: {error}.") from error
+        raise PlanError(f"{source}: is not TOML: {error}.") from error
     except PlanError as error:
-        raise PlanError(f"{name}: {error}") from error
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
+        raise PlanError(f"{source}: {error}") from error
     except (OSError, UnicodeDecodeError) as error:
-        own = " and ".join(OWN_PLANS)
-        raise PlanError(f"{path}: cannot be read as a plan: {error}. (The library's own are {own}.)") from error
+        known = " and ".join(OWN_PLANS)
+        raise PlanError(f"{source}: cannot be read as a plan: {error}. (The library's own are {known}.)") from error
 
 
-def _plan(stem: str, content: dict[str, Any], quick: bool) -> Plan:
-    _check_known("", content, ("title", "seed", "starts", "rounds", "refits", "experiments"))
-    tables = content.get("experiments")
-    if not isinstance(tables, dict) or not tables:
-        raise _refused("experiments", tables, "a plan needs at least one table [experiments.NAME]")
-    rounds = content.get("rounds", 100)
-    shared = {"rounds": _whole("rounds", rounds), "refits": _whole("refits", content.get("refits", rounds))}
-    experiments = [_experiment(name, table, shared, quick) for name, table in tables.items()]
-    return Plan(
-        stem,
-        str(content.get("title", stem)),
-        _whole("seed", content.get("seed", 0), at_least=0),
-        _whole("starts", content.get("starts", 10)),
-        tuple(each for each in experiments if each is not None),
-    )
+Readers = Mapping[str, Callable[[str, Any], Any]]
 
 
-def _experiment(name: str, table: Any, shared: dict[str, int], quick: bool) -> Experiment | None:
-    where = f"experiments.{name}"
+def _read(where: str, table: Any, readers: Readers) -> dict[str, Any]:
+    """Read the values of a table, each by the reader of its key."""
     if not isinstance(table, dict):
         raise _refused(where, table, "it must be a table of settings")
-    _check_known(where, table, (*SETTINGS, "quick"))
-    own = {key: value for key, value in (shared | table).items() if key != "quick"}
-    faster = table.get("quick", {})
-    if faster is False:
-        if quick:
-            return None
-        faster = {}
-    if not isinstance(faster, dict):
-        raise _refused(f"{where}.quick", faster, "use a table, or false")
-    _check_known(f"{where}.quick", faster, SETTINGS)
-    # Both are checked, so that a fault in the settings for a first look is not found on some other day.
-    plain, hurried = (Experiment(name, **_settings(where, each)) for each in (own, own | faster))
-    return hurried if quick else plain
-
-
-def _settings(where: str, table: dict[str, Any]) -> dict[str, Any]:
-    required = {"datasets": None, "methods": None}
-    values = {key: SETTINGS[key](f"{where}.{key}", value) for key, value in (required | table).items()}
-    if values.get("kind") == "histogram" and values["methods"] != ("adaam",):
-        methods = list(values["methods"])
-        raise _refused(f"{where}.methods", methods, 'the histogram is of AdaAM alone: use ["adaam"]')
+    values = {}
+    for key, value in table.items():
+        place = f"{where}.{key}" if where else key
+        if key not in readers:
+            raise _refused(place, value, f"this key is not known; use one of {', '.join(sorted(readers))}")
+        values[key] = readers[key](place, value)
     return values
 
 
-def _check_known(where: str, table: dict[str, Any], keys: Iterable[str]) -> None:
-    for key in table:
-        if key not in keys:
-            place = f"{where}.{key}" if where else key
-            raise _refused(place, table[key], f"this key is not known; use one of {', '.join(sorted(keys))}")
+def _plan(stem: str, content: dict[str, Any], quick: bool) -> Plan:
+    required = {"experiments": content.get("experiments")}
+    usual: dict[str, Any] = {"title": stem, "seed": 0, "starts": 10, "rounds": 100}
+    given = usual | _read("", content | required, PLAN)
+    shared = {"rounds": given["rounds"], "refits": given.get("refits", given["rounds"])}
+    experiments = [
+        Experiment(**settings)
+        for name, table in given["experiments"].items()
+        if (settings := _settings(f"experiments.{name}", table, shared, quick))
+    ]
+    return Plan(given["title"], given["seed"], given["starts"], tuple(experiments))
+
+
+def _settings(where: str, table: Any, shared: dict[str, int], quick: bool) -> dict[str, Any]:
+    """Settings of an experiment; none for one that is left out of a first look."""
+    if not isinstance(table, dict):
+        raise _refused(where, table, "it must be a table of settings")
+    faster = table.get("quick", {})
+    if faster is not False and not isinstance(faster, dict):
+        raise _refused(f"{where}.quick", faster, "use a table, or false")
+    required = {"datasets": None, "methods": None}
+    own = {key: value for key, value in table.items() if key != "quick"}
+    # Both are checked, so that a fault in the settings for a first look is not found on some other day.
+    plain = shared | _read(where, required | own, SETTINGS)
+    hurried = plain | _read(f"{where}.quick", faster or {}, SETTINGS)
+    for values in (plain, hurried):
+        if values.get("kind") == "histogram" and values["methods"] != ("adaam",):
+            methods = list(values["methods"])
+            raise _refused(f"{where}.methods", methods, 'the histogram is of AdaAM alone: use ["adaam"]')
+    if not quick:
+        return plain
+    return {} if faster is False else hurried
+
+
+def _tables(key: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or not value:
+        raise _refused(key, value, "a plan needs at least one table [experiments.NAME]")
+    return value
 
 
 def _several(key: str, value: Any) -> list[Any]:
@@ -245,13 +235,21 @@ def _refused(key: str, value: Any, remedy: str) -> PlanError:
     return PlanError(f"{key} {shown}: {remedy}.")
 
 
-# How each setting of an experiment is read.
-SETTINGS: dict[str, Callable[[str, Any], Any]] = {
+# How each setting of a plan, and of an experiment, is read.
+ROUNDS: Readers = dict.fromkeys(("rounds", "refits"), _whole)
+PLAN: Readers = {
+    **ROUNDS,
+    "title": lambda _, value: str(value),
+    "seed": partial(_whole, at_least=0),
+    "starts": _whole,
+    "experiments": _tables,
+}
+SETTINGS: Readers = {
+    **ROUNDS,
     "datasets": _words,
     "methods": partial(_words, known=METHODS),
     "preparations": partial(_words, known=get_args(PreparationName)),
     "kind": partial(_one_of, known=get_args(Kind)),
-    **dict.fromkeys(("rounds", "refits"), _whole),
     **dict.fromkeys(("n_neighbors", "n_rows", "n_iter"), _wholes),
     "max_rows": _limits,
 }

@@ -59,19 +59,15 @@ def identity(record: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def round_identity(case: PlanCase, round_number: int) -> tuple[Any, ...]:
     """Return the identity that the record of a round will have."""
-    known = {name: getattr(case, name) for name in IDENTITY if name != "seed"}
-    return identity(known | {"seed": case.seed + round_number})
+    *others, seed = (getattr(case, name) for name in IDENTITY)
+    return (*others, seed + round_number)
 
 
 def missing(cases: Sequence[PlanCase], records: Iterable[Mapping[str, Any]]) -> list[Task]:
     """Return what remains to be done, in the order of the cases."""
     done = {identity(record) for record in records}
-    tasks = []
-    for case in cases:
-        rounds = tuple(number for number in range(case.rounds) if round_identity(case, number) not in done)
-        if rounds:
-            tasks.append(Task(case, rounds))
-    return tasks
+    tasks = (Task(case, tuple(i for i in range(case.rounds) if round_identity(case, i) not in done)) for case in cases)
+    return [task for task in tasks if task.rounds]
 
 
 def line_of(record: Mapping[str, Any]) -> bytes:
@@ -110,8 +106,7 @@ def parse(stream: Any, name: str = "records") -> Reading:
                 "was changed. If the file is from elsewhere, choose another folder. If it was edited or damaged, "
                 "remove that line and run again; only its round will be run anew."
             )
-        reason = refused(record)
-        if reason is not None:
+        if reason := refused(record):
             raise RecordsError(f"{name}: line {number} is no record that can be shown: {reason}.")
         records.append(record)
         sound += len(line)
@@ -137,8 +132,7 @@ def unfit(held: Mapping[str, Any], fields: Mapping[str, Field]) -> str | None:
         if name not in held and name not in OPTIONAL:
             return f"{name} is missing"
         if not is_right(held.get(name)):
-            shown = repr(held.get(name))
-            return f"{name}={shown[:60]} must be {wanted}"
+            return f"{name}={repr(held.get(name))[:60]} must be {wanted}"
     return None
 
 
@@ -146,38 +140,35 @@ def _between(low: float, high: float, *kinds: type) -> Callable[[Any], bool]:
     return lambda value: type(value) in kinds and low <= value <= high
 
 
-_is_count = _between(0, LARGEST_COUNT, int)
-
-
-def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST_NAME
+def _or_none(field: Field) -> Field:
+    is_right, wanted = field
+    return (lambda value: value is None or is_right(value), f"{wanted} or null")
 
 
 def _are_counts(value: Any) -> bool:
-    return isinstance(value, list) and 0 < len(value) < MAX_LINE and all(map(_is_count, value)) and any(value)
+    return isinstance(value, list) and 0 < len(value) < MAX_LINE and all(map(COUNT[0], value)) and any(value)
 
 
 def _are_versions(value: Any) -> bool:
-    return value is None or (isinstance(value, dict) and all(map(_is_word, value.values())))
+    return isinstance(value, dict) and all(map(WORD[0], value.values()))
 
 
-WORD: Field = (_is_word, "a word")
-COUNT: Field = (_is_count, "a whole number")
-COUNT_OR_NONE: Field = (lambda value: value is None or _is_count(value), "a whole number or null")
+WORD: Field = (lambda value: isinstance(value, str) and len(value) <= LONGEST_NAME, "a word")
+COUNT: Field = (_between(0, LARGEST_COUNT, int), "a whole number")
 SHARE: Field = (_between(-1, 1, int, float), "a number from -1 to 1")
 NUMBER: Field = (_between(-LARGEST_COUNT, LARGEST_COUNT, int, float), "a finite number")
-VERSIONS: Field = (_are_versions, "a table of versions")
+VERSIONS: Field = _or_none((_are_versions, "a table of versions"))
 SCORES = dict.fromkeys(("acc", "nmi", "ari"), SHARE)
 _CASE = {
     **dict.fromkeys(("dataset", "method", "preparation"), WORD),
     **dict.fromkeys(("n_iter", "n", "d", "c", "k", "seed"), COUNT),
-    **dict.fromkeys(("n_neighbors", "n_rows"), COUNT_OR_NONE),
+    **dict.fromkeys(("n_neighbors", "n_rows"), _or_none(COUNT)),
     "versions": VERSIONS,
 }
 OPTIONAL = ("peak_bytes", "versions")
 # What the tables, figures and the page rely on, for each kind of record.
 FIELDS: dict[Any, dict[str, Field]] = {
-    "score": {**_CASE, **SCORES, "fit_seconds": NUMBER, "peak_bytes": COUNT_OR_NONE},
+    "score": {**_CASE, **SCORES, "fit_seconds": NUMBER, "peak_bytes": _or_none(COUNT)},
     "histogram": {**_CASE, "counts": (_are_counts, "a list of counts, not all zero"), "top": NUMBER, "cut": NUMBER},
     "skip": {"dataset": WORD, "method": WORD, "reason": WORD},
     "session": {"versions": VERSIONS},
@@ -208,7 +199,7 @@ class RecordsFile:
                 raise RecordsError(f"{self.path}: another run is writing to it. Wait for it, or choose another --out.")
             reading = read_records(self.path)
             if reading.torn_bytes:
-                self._set_aside(reading.sound_bytes)
+                self._set_aside(self.path.read_bytes()[reading.sound_bytes :], reading.sound_bytes)
         except BaseException:
             os.close(self._handle)
             raise
@@ -219,11 +210,10 @@ class RecordsFile:
     def __exit__(self, *_: object) -> None:
         os.close(self._handle)
 
-    def _set_aside(self, sound_bytes: int) -> None:
+    def _set_aside(self, torn: bytes, sound_bytes: int) -> None:
         """Move the torn end into a file of its own."""
-        with self.path.open("rb") as stream, self.torn_path.open("ab") as aside:
-            stream.seek(sound_bytes)
-            aside.write(stream.read() + b"\n")
+        with self.torn_path.open("ab") as aside:
+            aside.write(torn + b"\n")
             aside.flush()
             os.fsync(aside.fileno())
         os.ftruncate(self._handle, sound_bytes)

@@ -158,16 +158,8 @@ def _case(X: FloatMatrix, classes: IntVector, k: int | None, preparation: Prepar
 
 def _told(case: Case, **asked: Any) -> dict[str, Any]:
     """What records of either kind hold of their case, and of what the plan asked for."""
-    return {
-        **asked,
-        "preparation": case.preparation,
-        "n": case.n,
-        "d": case.d,
-        "c": case.n_clusters,
-        "k": case.n_neighbors,
-        "seed": case.seed,
-        "engine": "cpu",
-    }
+    sizes = {"n": case.n, "d": case.d, "c": case.n_clusters, "k": case.n_neighbors}
+    return {**asked, **sizes, "preparation": case.preparation, "seed": case.seed, "engine": "cpu"}
 
 
 def warm_up(method: Method) -> None:

@@ -84,12 +84,14 @@ def session_record(n_jobs: int = 1, command: str | None = None) -> Record:
 def commit() -> str | None:
     """Return the commit this library was run from, if it was run from a checkout of its own."""
     here = Path(__file__)
+
+    def git(*words: str) -> str:
+        run = ["git", "-C", str(here.parent), *words]
+        return subprocess.run(run, capture_output=True, check=True, timeout=10, text=True).stdout.strip()
+
     try:
         # A file that is tracked tells our own repository from one that merely contains an installation.
-        run = ["git", "-C", str(here.parent), "ls-files", "--error-unmatch", here.name]
-        subprocess.run(run, capture_output=True, check=True, timeout=10)
-        run = ["git", "-C", str(here.parent), "describe", "--always", "--dirty", "--abbrev=12"]
-        return subprocess.run(run, capture_output=True, check=True, timeout=10, text=True).stdout.strip()
+        return git("ls-files", "--error-unmatch", here.name) and git("describe", "--always", "--dirty", "--abbrev=12")
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -100,41 +102,37 @@ class Progress:
     def __init__(self, tasks: Sequence[Task], stream: IO[str]) -> None:
         self._line = ChangingLine(stream)
         self._n_cases, self._n_rounds = len(tasks), sum(len(task.rounds) for task in tasks)
-        self._cases_done = self._rounds_done = 0
+        self._cases_done = 0
         self._start = self._told = monotonic()
-        self._scores: dict[int, list[float]] = {}
+        self._done: dict[Task, list[Record]] = {}
 
     def tell(self, event: Event) -> None:
         """Take note of an event and show it."""
+        done = self._done.setdefault(event.task, [])
         if event.record is not None:
-            self._rounds_done += 1
-            if "acc" in event.record:
-                self._scores.setdefault(id(event.task), []).append(event.record["acc"])
+            done.append(event.record)
             if not self._line.changes or monotonic() - self._told < 0.1:
                 return
         else:
             self._cases_done += 1
-            if event.failure is not None:
-                # Rounds that will not come are not to be waited for.
-                self._n_rounds -= len(event.task.rounds) - len(self._scores.get(id(event.task), []))
+            self._n_rounds -= len(event.task.rounds) - len(done)  # rounds that failed are not to be waited for
         self._told = monotonic()
-        self._line.show(self._text(event))
+        self._line.show(self._text(event, [record["acc"] for record in done if "acc" in record]))
 
     def end(self) -> None:
         """Leave the line."""
         self._line.end()
 
-    def _text(self, event: Event) -> str:
-        elapsed = monotonic() - self._start
+    def _text(self, event: Event, scores: list[float]) -> str:
         parts = [f"{self._cases_done}/{self._n_cases} cases", event.task.case.label]
-        scores = self._scores.get(id(event.task))
         if event.failure is not None:
             parts.append("FAILED")
         elif scores:
             parts.append(f"acc {100 * sum(scores) / len(scores):.1f}")
-        if self._rounds_done:
-            left = elapsed / self._rounds_done * (self._n_rounds - self._rounds_done)
-            parts.append(f"{self._rounds_done / max(elapsed, 1e-9):.1f} rounds/s, about {duration(left)} left")
+        n_done, elapsed = sum(map(len, self._done.values())), monotonic() - self._start
+        if n_done:
+            left = elapsed / n_done * (self._n_rounds - n_done)
+            parts.append(f"{n_done / max(elapsed, 1e-9):.1f} rounds/s, about {duration(left)} left")
         return " | ".join(parts)
 
 

@@ -14,10 +14,9 @@ Skip = tuple[PlanCase, str]
 
 def reason_to_skip(method: Method) -> str | None:
     """Return what a method lacks on this machine and how to get it, or None where it can be run."""
-    if not method.package:
-        return None
     try:
-        version(method.package)
+        if method.package:
+            version(method.package)
     except PackageNotFoundError:
         return (
             f"{method.title} needs {method.package}, which is not installed. "
@@ -28,25 +27,17 @@ def reason_to_skip(method: Method) -> str | None:
 
 def runnable(cases: Iterable[PlanCase]) -> tuple[list[PlanCase], list[Skip]]:
     """Return the cases that can be run here, and the others with their reasons."""
-    ready: list[PlanCase] = []
-    left_out: list[Skip] = []
-    for case in cases:
-        reason = reason_to_skip(METHODS[case.method])
-        if reason is None:
-            ready.append(case)
-        else:
-            left_out.append((case, reason))
-    return ready, left_out
+    told = [(case, reason_to_skip(METHODS[case.method])) for case in cases]
+    return [case for case, reason in told if reason is None], [(case, reason) for case, reason in told if reason]
 
 
 def skip_records(left_out: Sequence[Skip], records: Iterable[Mapping[str, Any]]) -> list[Record]:
     """Return what is to be recorded of cases left out, unless it is recorded already."""
-    found = [
-        {name: getattr(case, name) for name in IDENTITY} | {"kind": "skip", "reason": reason}
-        for case, reason in left_out
-    ]
-    known = {identity(record) for record in records if record.get("kind") == "skip"}
-    return [record for record in found if identity(record) not in known]
+    known = {identity(record) for record in records}
+    skips = (
+        {name: getattr(case, name) for name in IDENTITY} | {"kind": "skip", "reason": why} for case, why in left_out
+    )
+    return [record for record in skips if identity(record) not in known]
 
 
 def skip_notes(records: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

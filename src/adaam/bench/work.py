@@ -5,7 +5,7 @@ import signal
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -42,16 +42,16 @@ class Bench:
     """Where tasks are run: the last data set is kept at hand, and methods that have run once are warm."""
 
     def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-        self._kept: tuple[str, Data] | None = None
+        self._folder = folder
+        self._kept: dict[str, Data] = {}
         self._warm: set[str] = set()
 
     def data(self, name: str) -> Data:
         """Return a data set."""
-        if self._kept is None or self._kept[0] != name:
-            self._kept = None  # the old one may leave before the new one comes
-            self._kept = (name, load_data(name, self.folder))
-        return self._kept[1]
+        if name not in self._kept:
+            self._kept.clear()  # the old one may leave before the new one comes
+            self._kept[name] = load_data(name, self._folder)
+        return self._kept[name]
 
     def method(self, name: str) -> Method:
         """Return a method that has been fitted before."""
@@ -84,9 +84,14 @@ def events_of(task: Task, bench: Bench) -> Iterator[Event]:
         for record in run_task(task, bench):
             yield Event(task, record)
     except Exception as error:
-        yield Event(task, failure=" ".join(f"{type(error).__name__}: {error}".split()))
+        yield Event(task, failure=told(error))
     else:
         yield Event(task)
+
+
+def told(error: Exception) -> str:
+    """Return an error in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def serial_events(tasks: Sequence[Task], folder: Path | None) -> Generator[Event]:
@@ -145,10 +150,8 @@ class _Worker:
         except (EOFError, OSError):
             self._process.join(WORKER_LEAVES_S)
             self.is_lost = True
-            reason = _ending(self._process.exitcode)
-            return Event(self._task, failure=f"its process {reason}")
-        # The task is this process's own object, not its copy that went to the worker and back.
-        return replace(event, task=self._task)
+            return Event(self._task, failure=f"its process {_ending(self._process.exitcode)}")
+        return event
 
     def end(self) -> None:
         self.connection.close()
@@ -181,15 +184,12 @@ def _ending(exit_code: int | None) -> str:
 @contextmanager
 def _thread_settings(n_threads: int) -> Iterator[None]:
     """Let processes started inside inherit a number of threads, or a smaller one the user has set."""
-    before = {name: os.environ.get(name) for name in THREAD_SETTINGS}
+    before = {name: os.environ[name] for name in THREAD_SETTINGS if name in os.environ}
+    asked = {name: int(value) for name, value in before.items() if value.isdecimal() and int(value) > 0}
     try:
-        for name, value in before.items():
-            asked = int(value) if value is not None and value.isdecimal() and int(value) > 0 else n_threads
-            os.environ[name] = str(min(asked, n_threads))
+        os.environ.update({name: str(min(asked.get(name, n_threads), n_threads)) for name in THREAD_SETTINGS})
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in THREAD_SETTINGS:
+            os.environ.pop(name)
+        os.environ.update(before)

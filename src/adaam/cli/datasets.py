@@ -7,7 +7,7 @@ from time import monotonic
 from typing import IO
 
 from adaam.bench.data_files import DataFileError
-from adaam.bench.datasets import DATASETS, DataSet, data_folder, fetch_folder, find_files
+from adaam.bench.datasets import DATASETS, data_folder, fetch_folder, find_files
 from adaam.bench.download import DownloadError, Network
 from adaam.bench.openml import SERVER, SOURCES, fetch
 from adaam.bench.session import duration
@@ -28,21 +28,18 @@ def datasets(arguments: Namespace) -> None:
     if arguments.fetch:
         fetch_all(arguments.fetch, folder, arguments.server)
         return
-    for each in DATASETS.values():
-        print("\n".join(description(each, folder)))
+    for name, each in DATASETS.items():
+        paths = found_files(name, folder)
+        here = f"here: {', '.join(map(str, paths))}" if paths else "embedded" if name == "digits" else "not here"
+        height, width = each.image_shape
+        print(f"{name}: {each.n} images of {height}x{width}, {each.c} classes ({here})")
+        for key in ("found", "obtain", "fetched", "terms", "note"):
+            if told := getattr(each, key):
+                print(f"  {key + ':':8} {told}")
     print(
         "Files may be .npz (X, y, image_shape), .mat (fea, gnd) or, for mnist, IDX. "
         "Nothing is downloaded unless --fetch asks for it."
     )
-
-
-def description(each: DataSet, folder: Path | None) -> list[str]:
-    """Lines about a data set: what it is, whether it is here, where it is found, how to obtain it."""
-    paths = found_files(each.name, folder)
-    here = f"here: {', '.join(map(str, paths))}" if paths else "embedded" if each.name == "digits" else "not here"
-    lines = [f"{each.name}: {each.n} images of {each.image_shape[0]}x{each.image_shape[1]}, {each.c} classes ({here})"]
-    told = {"found": each.found, "obtain": each.obtain, "fetched": each.fetched, "terms": each.terms, "note": each.note}
-    return [*lines, *(f"  {key + ':':8} {value}" for key, value in told.items() if value)]
 
 
 def found_files(name: str, folder: Path | None) -> tuple[Path, ...]:
@@ -70,15 +67,13 @@ def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> No
         progress = Progress(name, sys.stderr)
         try:
             path = fetch(name, place, Network(say=progress.say, tell=progress.tell), server)
+            progress.say(f"{name}: {path}")
         except KeyboardInterrupt:
             progress.say("stopped; what has come is kept, and the same command goes on from there")
             raise
         except (DownloadError, DataFileError) as error:
             progress.end()
             failures.append(f"  {error}")
-        else:
-            progress.end()
-            say(f"{name}: {path}")
     if failures:
         raise FetchError(f"{len(failures)} of {len(wanted)} could not be fetched:\n" + "\n".join(failures))
 
@@ -88,19 +83,17 @@ class Progress:
 
     def __init__(self, name: str, stream: IO[str]) -> None:
         self._name, self._line = name, ChangingLine(stream)
-        self._start, self._told, self._tenth = monotonic(), 0.0, -1
-        self._first: int | None = None
+        self._told, self._tenth = 0.0, -1
+        self._start: tuple[float, int] | None = None  # when the first bytes were told of, and how many there were
 
     def tell(self, n_bytes: int, total: int | None) -> None:
         """Show the bytes that are there."""
         now = monotonic()
-        if self._first is None:
-            self._start, self._first = now, n_bytes
+        start, first = self._start = self._start or (now, n_bytes)
         tenth = 10 * n_bytes // total if total else int(n_bytes / MEGABYTE) // 10
-        due = now - self._told >= 0.1 or n_bytes == total if self._line.changes else tenth != self._tenth
-        if due:
+        if now - self._told >= 0.1 or n_bytes == total if self._line.changes else tenth != self._tenth:
             self._told, self._tenth = now, tenth
-            self._line.show(f"{self._name}: {come(n_bytes, total, n_bytes - self._first, now - self._start)}")
+            self._line.show(f"{self._name}: {come(n_bytes, total, n_bytes - first, now - start)}")
 
     def say(self, text: str) -> None:
         """Show a line of its own."""
@@ -120,9 +113,10 @@ def come(n_bytes: int, total: int | None, n_new: int, seconds: float) -> str:
     >>> come(30_000_000, 90_000_000, 20_000_000, 10.0)
     '30.0 of 90.0 MB, 2.0 MB/s, about 30 s left'
     """
-    shown = f"{n_bytes / MEGABYTE:.1f}" + (f" of {total / MEGABYTE:.1f} MB" if total else " MB")
-    if not n_new or seconds <= 0:
-        return shown
-    rate = n_new / seconds
-    left = f", about {duration((total - n_bytes) / rate)} left" if total else ""
-    return f"{shown}, {rate / MEGABYTE:.1f} MB/s{left}"
+    parts = [f"{n_bytes / MEGABYTE:.1f}" + (f" of {total / MEGABYTE:.1f} MB" if total else " MB")]
+    if n_new and seconds > 0:
+        rate = n_new / seconds
+        parts.append(f"{rate / MEGABYTE:.1f} MB/s")
+        if total:
+            parts.append(f"about {duration((total - n_bytes) / rate)} left")
+    return ", ".join(parts)

@@ -3,7 +3,8 @@
 import os
 import shlex
 from argparse import Namespace
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from adaam.report.chart_files import write_chart
 from adaam.report.charts import all_charts
 from adaam.report.reproduction import NAME as PAGE
 from adaam.report.reproduction import write_page
-from adaam.report.summary import summaries
+from adaam.report.summary import by_dataset, summaries
 from adaam.report.tables import RENDERERS, all_tables, text
 from adaam.tables import counted
 
@@ -98,11 +99,7 @@ def chosen_plan(arguments: Namespace, folder: Path | None) -> Plan:
     for name in arguments.datasets or ():
         if name not in whole.datasets:
             raise PlanError(f"--datasets {name}: is not in the plan; it has {', '.join(whole.datasets)}.")
-    plan = whole.narrowed(
-        tuple(arguments.datasets) if arguments.datasets else None,
-        tuple(arguments.methods) if arguments.methods else None,
-        arguments.rounds,
-    )
+    plan = whole.narrowed(arguments.datasets, arguments.methods, arguments.rounds)
     if not plan.experiments:
         methods = dict.fromkeys(name for each in whole.experiments for name in each.methods)
         raise PlanError(f"nothing of the plan is left; it has the methods {', '.join(methods)}.")
@@ -115,17 +112,16 @@ def available(plan: Plan, folder: Path | None, *, required: bool) -> Plan:
     for name in plan.datasets:
         try:
             find_files(name, folder)
+            there.append(name)
         except DataFileError as error:
             if required:
                 raise
             say(f"left out: {error}")
-        else:
-            there.append(name)
     if not there:
         raise DataFileError(
             f"none of the plan's data sets is at hand ({', '.join(plan.datasets)}). See: adaam datasets"
         )
-    return plan.narrowed(datasets=tuple(there))
+    return plan.narrowed(datasets=there)
 
 
 def command_of(arguments: Namespace) -> str:
@@ -135,14 +131,12 @@ def command_of(arguments: Namespace) -> str:
         words += ["--data", "FOLDER"]
     if arguments.plan:
         words += ["--plan", Path(arguments.plan).name]
-    words += ["--quick"] if arguments.quick else []
-    for name in ("datasets", "methods"):
-        if getattr(arguments, name):
-            words += [f"--{name}", *getattr(arguments, name)]
-    if arguments.rounds is not None:
-        words += ["--rounds", str(arguments.rounds)]
-    if arguments.jobs != 1:
-        words += ["--jobs", str(arguments.jobs)]
+    if arguments.quick:
+        words += ["--quick"]
+    for name, usual in (("datasets", None), ("methods", None), ("rounds", None), ("jobs", 1)):
+        value = getattr(arguments, name)
+        if value not in (usual, []):
+            words += [f"--{name}", *map(str, value if isinstance(value, list) else [value])]
     return shlex.join(words)
 
 
@@ -151,57 +145,49 @@ def write_report(records: list[dict[str, Any]], out: Path, *, exhibits: Path) ->
 
     What cannot be written is told at the end, when all else has been.
     """
-    tables, failures = all_tables(records), Failures()
+    tables, failures = all_tables(records), list[str]()
     for table in tables:
         for ending, render in RENDERERS.items():
-            with failures, atomic_file(out / f"{table.name}{ending}") as stream:
+            with noted(failures), atomic_file(out / f"{table.name}{ending}") as stream:
                 stream.write(render(table).encode())
     written = [f"{table.name}.{{{','.join(ending[1:] for ending in RENDERERS)}}}" for table in tables]
     try:
         for chart in all_charts(records):
-            with failures:
+            with noted(failures):
                 write_chart(chart, out)
                 written.append(f"{chart.name}.{{png,pdf}}")
     except ImportError as error:
         say(f"figures were left out. {error}")
     try:
-        with failures:
-            page = write_page(records, stored_exhibits(records, exhibits), out)
-            say(f"to look at: {page}")
+        with noted(failures):
+            say(f"to look at: {write_page(records, stored_exhibits(records, exhibits), out)}")
     except ImportError as error:
         say(f"the page was left out. {error}")
     if tables:  # whoever reads it may leave
         show(text(tables[0]))
-    if failures.told:
-        raise OSError(f"{counted(len(failures.told), 'output')} could not be written: {'; '.join(failures.told)}")
+    if failures:
+        raise OSError(f"{counted(len(failures), 'output')} could not be written: {'; '.join(failures)}")
     say(f"wrote to {out}: {', '.join(written)}" if written else f"{out}: there is nothing to show yet.")
 
 
-class Failures(AbstractContextManager[None]):
-    """Notes an output that cannot be written, and lets the others be."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
-        if not isinstance(error, OSError):
-            return False
-        self.told.append(str(error))
-        return True
+@contextmanager
+def noted(failures: list[str]) -> Iterator[None]:
+    """Take note of an output that cannot be written, and let the others be."""
+    try:
+        yield
+    except OSError as error:
+        failures.append(str(error))
 
 
 def stored_exhibits(records: list[dict[str, Any]], folder: Path) -> list[Exhibit]:
     """Read the exhibits of the data sets that the records speak of; a bad one is told of and left out."""
     found = []
-    for name in dict.fromkeys(each.setting.dataset for each in summaries(records)):
+    for name in by_dataset(summaries(records)):
         try:
-            exhibit = read_exhibit(folder, name)
+            found.append(read_exhibit(folder, name))
         except ExhibitError as error:
             say(f"left out: {error}")
-            continue
-        if exhibit is not None:
-            found.append(exhibit)
-    return found
+    return [exhibit for exhibit in found if exhibit is not None]
 
 
 def raise_failures(cases: list[tuple[str, str]], exhibits: list[tuple[str, str]]) -> None:

@@ -1,6 +1,6 @@
 """Charts drawn with matplotlib and written as files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from adaam.report.charts import Chart, Panel
 from adaam.report.figures import new_figure
 from adaam.report.summary import method_colors
 
-FORMATS = ("png", "pdf")
+# Without the date, equal records give equal files.
+FORMATS: dict[str, dict[str, None] | None] = {"png": None, "pdf": {"CreationDate": None}}
 PANEL_INCHES = (4.6, 3.6)
 
 
@@ -20,13 +21,10 @@ def write_chart(chart: Chart, folder: Path) -> list[Path]:
     """Draw a figure and write it in every format, each file whole or not at all."""
     figure = draw(chart)
     paths = []
-    for ending in FORMATS:
-        path = folder / f"{chart.name}.{ending}"
-        # Without the date, equal records give equal files.
-        metadata = {"CreationDate": None} if ending == "pdf" else None
-        with atomic_file(path) as stream:
+    for ending, metadata in FORMATS.items():
+        paths.append(folder / f"{chart.name}.{ending}")
+        with atomic_file(paths[-1]) as stream:
             figure.savefig(stream, format=ending, dpi=150, metadata=metadata)
-        paths.append(path)
     return paths
 
 
@@ -38,22 +36,25 @@ def draw(chart: Chart) -> Any:
     # Room for the legend, which would hide points inside the axes.
     figure = new_figure(width * n_columns + 2.2, height * n_rows)
     figure.suptitle(chart.title)
-    grid = figure.subplots(n_rows, n_columns, squeeze=False)
-    colors = _colors(list(dict.fromkeys(series.group for panel in chart.panels for series in panel.series)))
+    # One colour a method, its preparations alike, in every figure; what is no method comes after them.
+    places = method_colors()
+    for series in (series for panel in chart.panels for series in panel.series):
+        places.setdefault(series.group, len(places))
+    grid = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
     handles: dict[str, Any] = {}
-    for axes, panel in zip(grid.ravel(), chart.panels, strict=False):
-        handles |= _draw_panel(axes, panel, colors)
-    for axes in grid.ravel()[len(chart.panels) :]:
+    for axes, panel in zip(grid, chart.panels, strict=False):
+        handles |= _draw_panel(axes, panel, places)
+    for axes in grid[len(chart.panels) :]:
         axes.set_axis_off()
     if len(handles) > 1:
         figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8)
     return figure
 
 
-def _draw_panel(axes: Any, panel: Panel, colors: dict[str, Any]) -> dict[str, Any]:
+def _draw_panel(axes: Any, panel: Panel, places: Mapping[str, int]) -> dict[str, Any]:
     handles = {}
     for series in panel.series:
-        color = colors[series.group]
+        color = cluster_color(places[series.group])
         if panel.style == "bars":
             step = series.x[1] - series.x[0] if len(series.x) > 1 else 1.0
             handles[series.name] = axes.bar(series.x, series.y, width=step, color=color)
@@ -78,11 +79,3 @@ def _draw_panel(axes: Any, panel: Panel, colors: dict[str, Any]) -> dict[str, An
     axes.set(title=panel.title, xlabel=panel.x_label, ylabel=panel.y_label)
     axes.grid(alpha=0.25)
     return handles
-
-
-def _colors(groups: Sequence[str]) -> dict[str, str]:
-    """One colour a method, its preparations alike, in every figure; what is no method comes after them."""
-    known = method_colors()
-    others = [group for group in groups if group not in known]
-    known |= {group: len(known) + place for place, group in enumerate(others)}
-    return {group: cluster_color(known[group]) for group in groups}

@@ -28,6 +28,11 @@ class Setting:
     n_iter: int = 1
 
     @property
+    def row(self) -> tuple[str, str]:
+        """Method and preparation: a row of a table, a line of a figure."""
+        return self.method, self.preparation
+
+    @property
     def is_default(self) -> bool:
         """Whether all rows, the paper's k and one pass were used: what Table 1 shows."""
         return self.n_neighbors is None and self.n_rows is None and self.n_iter == 1
@@ -52,6 +57,11 @@ class Summary:
     peak_bytes: int | None
 
 
+def setting_of(record: Record) -> Setting:
+    """Return the case that a record is of."""
+    return Setting(*(record[name] for name in Setting.__dataclass_fields__))
+
+
 def distinct(records: Iterable[Record], kind: str = "score") -> list[Record]:
     """Records of one kind; of records of the same round, the last counts."""
     found = {identity(record): record for record in records if record.get("kind") == kind}
@@ -62,9 +72,21 @@ def summaries(records: Iterable[Record]) -> list[Summary]:
     """Take the rounds of each case together, in the order of the data sets and methods that the library lists."""
     groups: dict[Setting, list[Record]] = {}
     for record in distinct(records):
-        setting = Setting(*(record[name] for name in Setting.__dataclass_fields__))
-        groups.setdefault(setting, []).append(record)
-    return sorted((_summary(*group) for group in groups.items()), key=lambda each: setting_order(each.setting))
+        groups.setdefault(setting_of(record), []).append(record)
+    return [_summary(setting, groups[setting]) for setting in sorted(groups, key=setting_order)]
+
+
+def default_summaries(records: Iterable[Record]) -> list[Summary]:
+    """Return the summaries of the cases that Table 1 shows."""
+    return [each for each in summaries(records) if each.setting.is_default]
+
+
+def by_dataset(found: Iterable[Summary]) -> dict[str, list[Summary]]:
+    """Group summaries by data set, in the order in which these come."""
+    groups: dict[str, list[Summary]] = {}
+    for each in found:
+        groups.setdefault(each.setting.dataset, []).append(each)
+    return groups
 
 
 def timed_alone(records: Iterable[Record]) -> tuple[list[Record], str]:
@@ -85,22 +107,21 @@ def timed_alone(records: Iterable[Record]) -> tuple[list[Record], str]:
 
 
 def _summary(setting: Setting, rounds: list[Record]) -> Summary:
-    acc = np.array([record["acc"] for record in rounds])
     peaks = [record["peak_bytes"] for record in rounds if record.get("peak_bytes") is not None]
+    acc, nmi, ari, seconds = (
+        np.array([record[name] for record in rounds]) for name in ("acc", "nmi", "ari", "fit_seconds")
+    )
     return Summary(
         setting,
-        n=int(rounds[0]["n"]),
-        d=int(rounds[0]["d"]),
-        c=int(rounds[0]["c"]),
-        k=int(rounds[0]["k"]),
+        **{name: int(rounds[0][name]) for name in "ndck"},
         rounds=len(rounds),
         average=float(acc.mean()),
         maximum=float(acc.max()),
         spread=float(acc.std(ddof=1)) if len(acc) > 1 else 0.0,
-        nmi=float(np.mean([record["nmi"] for record in rounds])),
-        ari=float(np.mean([record["ari"] for record in rounds])),
-        fit_seconds=float(np.median([record["fit_seconds"] for record in rounds])),
-        peak_bytes=max(peaks) if peaks else None,
+        nmi=float(nmi.mean()),
+        ari=float(ari.mean()),
+        fit_seconds=float(np.median(seconds)),
+        peak_bytes=max(peaks, default=None),
     )
 
 
@@ -137,14 +158,13 @@ def paper_accuracy(dataset: str, method: str) -> tuple[float | None, float | Non
     (55.3, None)
     """
     values = _paper()["table1"].get(dataset, {}).get(method, [])
-    padded = [*values, None, None]
-    return padded[0], padded[1]
+    return (*values, None, None)[:2]
 
 
 def paper_statistics(dataset: str) -> tuple[int, int, int] | None:
     """Return the paper's numbers of instances, features and classes."""
     values = _paper()["table2"].get(dataset)
-    return None if values is None else (values[0], values[1], values[2])
+    return values and (values[0], values[1], values[2])
 
 
 def method_title(name: str) -> str:

@@ -2,9 +2,8 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from adaam.bench.datasets import DATASETS, title_of
 from adaam.bench.skips import skip_notes
@@ -12,15 +11,17 @@ from adaam.files import spreadsheet_text
 from adaam.report.summary import (
     Record,
     Summary,
+    by_dataset,
+    default_summaries,
     method_title,
     paper_accuracy,
     paper_statistics,
     row_order,
-    summaries,
     timed_alone,
 )
 
 MEBIBYTE = 1 << 20
+MISSING = "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,109 +55,120 @@ class Table:
         return tuple(any(row[j].paper for row in self.rows) for j in range(len(self.columns)))
 
 
-# Columns of a data set from the case of each line, where it was run.
-Columns: TypeAlias = Callable[[str, list[Summary | None]], Iterator[list[Cell]]]
-
-
 def all_tables(records: Iterable[Record]) -> list[Table]:
     """Return every table that the records fill."""
     records = list(records)
-    defaults = [each for each in summaries(records) if each.setting.is_default]
-    accuracy = accuracy_table(defaults)
-    accuracy = replace(accuracy, remarks=(*accuracy.remarks, *skip_notes(records)))
+    found = default_summaries(records)
     alone, machine = timed_alone(records)
-    timed = [each for each in summaries(alone) if each.setting.is_default]
-    tables = [accuracy, scores_table(defaults), statistics_table(defaults), times_table(timed, machine)]
+    tables = [
+        accuracy_table(found, skip_notes(records)),
+        scores_table(found),
+        statistics_table(found),
+        times_table(default_summaries(alone), machine),
+    ]
     return [table for table in tables if table.rows]
 
 
-def accuracy_table(found: Sequence[Summary]) -> Table:
+def accuracy_table(found: Sequence[Summary], left_out: Sequence[str] = ()) -> Table:
     """Table 1: average and maximum accuracy of every method on every set, the paper's beside ours."""
-    lines = sorted({_row_of(each) for each in found}, key=lambda row: (*_by_accuracy(row, found), *row_order(*row)))
-
-    def columns(dataset: str, column: list[Summary | None]) -> Iterator[list[Cell]]:
-        for place, quantity in enumerate(("average", "maximum")):
-            numbers = [None if each is None else 100 * float(getattr(each, quantity)) for each in column]
-            yield _numbers(numbers, [paper_accuracy(dataset, method)[place] for method, _ in lines])
-
-    datasets = dict.fromkeys(each.setting.dataset for each in found)
-    rounds = sorted({each.rounds for each in found})
+    averages: dict[tuple[str, str], list[float]] = {}
+    for each in found:
+        averages.setdefault(each.setting.row, []).append(each.average)
+    # Methods run on more data sets come first, then those of the better average over them.
+    places = {row: (-len(own), -sum(own) / len(own), *row_order(*row)) for row, own in averages.items()}
+    rows = sorted(places, key=places.__getitem__)
+    columns = _row_names(rows)
+    for dataset, group in by_dataset(found).items():
+        cases = {each.setting.row: each for each in group}
+        for place, (word, quantity) in enumerate((("avg", "average"), ("max", "maximum"))):
+            numbers = [100 * getattr(cases[row], quantity) if row in cases else None for row in rows]
+            paper = [paper_accuracy(dataset, method)[place] for method, _ in rows]
+            columns.append((f"{title_of(dataset)} {word}", _numbers(numbers, paper)))
+    rounds = ", ".join(map(str, sorted({each.rounds for each in found})))
     notes = [
-        f"Accuracy (%): average and maximum over rounds ({', '.join(map(str, rounds))} a case), each the best of "
-        "several k-means++ runs by inertia. Best of each column in bold (* in plain text).",
-        *(f"{DATASETS[name].title}: {DATASETS[name].note}." for name in datasets if _noted(name)),
+        f"Accuracy (%): average and maximum over rounds ({rounds} a case), each the best of several k-means++ runs by "
+        "inertia. Best of each column in bold (* in plain text)."
     ]
-    return Table("table1", "Clustering accuracy", *_wide(found, lines, ("avg", "max"), columns), 2, tuple(notes))
+    listed = [DATASETS[name] for name in by_dataset(found) if name in DATASETS]
+    notes += [f"{each.title}: {each.note}." for each in listed if each.note]
+    return _table("table1", "Clustering accuracy", columns, 2, [*notes, *left_out])
 
 
 def scores_table(found: Sequence[Summary]) -> Table:
     """Return a line for each case: what Table 1 has, and spread, NMI and ARI, which the paper lacks."""
     rows: list[tuple[Cell, ...]] = []
-    for dataset in dict.fromkeys(each.setting.dataset for each in found):
-        group = sorted((each for each in found if each.setting.dataset == dataset), key=lambda each: -each.average)
-        averages, maxima = zip(*(paper_accuracy(dataset, each.setting.method) for each in group), strict=True)
-        columns = [
-            _numbers([100 * each.average for each in group], averages),
-            _numbers([100 * each.maximum for each in group], maxima),
+    for dataset, cases in by_dataset(found).items():
+        group = sorted(cases, key=lambda each: -each.average)
+        paper = [paper_accuracy(dataset, each.setting.method) for each in group]
+        columns = (
+            [Cell(title_of(dataset)) for _ in group],
+            [Cell(method_title(each.setting.method)) for each in group],
+            [Cell(each.setting.preparation) for each in group],
+            _numbers([100 * each.average for each in group], [average for average, _ in paper]),
+            _numbers([100 * each.maximum for each in group], [maximum for _, maximum in paper]),
             [Cell(f"{100 * each.spread:.2f}") for each in group],
             _numbers([100 * each.nmi for each in group]),
             _numbers([100 * each.ari for each in group]),
             [Cell(str(each.rounds)) for each in group],
-        ]
-        for each, *cells in zip(group, *columns, strict=True):
-            setting = each.setting
-            names = (title_of(dataset), method_title(setting.method), setting.preparation)
-            rows.append((*map(Cell, names), *cells))
-    columns_names = ("data set", "method", "preparation", "avg", "max", "spread", "NMI", "ARI", "rounds")
+        )
+        rows += zip(*columns, strict=True)
+    headings = ("data set", "method", "preparation", "avg", "max", "spread", "NMI", "ARI", "rounds")
     note = (
         "In percent. spread: standard deviation of the accuracy over rounds. NMI is normalised by the larger entropy."
     )
-    return Table("scores", "Scores of every case", columns_names, tuple(rows), 3, (note,))
+    return Table("scores", "Scores of every case", headings, tuple(rows), 3, (note,))
 
 
 def statistics_table(found: Sequence[Summary]) -> Table:
     """Table 2: sizes of the data sets, the paper's beside those that were run."""
     rows = []
-    for dataset, each in {each.setting.dataset: each for each in found}.items():
-        paper = paper_statistics(dataset) or (None, None, None)
-        ours = (each.n, each.d, each.c)
-        cells = (Cell(str(own), paper="" if its is None else str(its)) for own, its in zip(ours, paper, strict=True))
-        rows.append((Cell(title_of(dataset)), *cells, Cell(str(each.k))))
-    columns = ("data set", "instances", "features", "classes", "k")
-    notes = ("k: neighbours of each row, round(log2(instances / classes)).",)
-    return Table("table2", "Data sets", columns, tuple(rows), 1, notes)
+    for dataset, group in by_dataset(found).items():
+        each = group[-1]
+        paper = paper_statistics(dataset) or ("", "", "")
+        sizes = (Cell(str(own), paper=str(its)) for own, its in zip((each.n, each.d, each.c), paper, strict=True))
+        rows.append((Cell(title_of(dataset)), *sizes, Cell(str(each.k))))
+    headings = ("data set", "instances", "features", "classes", "k")
+    note = "k: neighbours of each row, round(log2(instances / classes))."
+    return Table("table2", "Data sets", headings, tuple(rows), 1, (note,))
 
 
 def times_table(found: Sequence[Summary], machine: str = "") -> Table:
     """Seconds of a fit and the memory it took beyond what the process held before, of fits that ran alone."""
-
-    def columns(_: str, column: list[Summary | None]) -> Iterator[list[Cell]]:
-        yield [Cell("–" if each is None else f"{each.fit_seconds:.2f}") for each in column]
-        peaks = [None if each is None else each.peak_bytes for each in column]
-        yield [Cell("–" if peak is None else f"{peak / MEBIBYTE:.0f}") for peak in peaks]
-
-    lines = sorted({_row_of(each) for each in found}, key=lambda row: row_order(*row))
+    rows = sorted({each.setting.row for each in found}, key=lambda row: row_order(*row))
+    columns = _row_names(rows)
+    for dataset, group in by_dataset(found).items():
+        seconds = {each.setting.row: f"{each.fit_seconds:.2f}" for each in group}
+        peaks = {each.setting.row: f"{each.peak_bytes / MEBIBYTE:.0f}" for each in group if each.peak_bytes is not None}
+        for word, shown in (("s", seconds), ("MiB", peaks)):
+            columns.append((f"{title_of(dataset)} {word}", [Cell(shown.get(row, MISSING)) for row in rows]))
     where = f" on {machine}" if machine else ""
-    notes = (
+    note = (
         f"Seconds of the fit alone, without k-means (median of the fits), and its peak memory beyond the rows{where}. "
-        "Cases that ran beside others are left out, since they slow each other down.",
+        "Cases that ran beside others are left out, since they slow each other down."
     )
-    return Table("times", "Time and memory of a fit", *_wide(found, lines, ("s", "MiB"), columns), 2, notes)
+    return _table("times", "Time and memory of a fit", columns, 2, [note])
 
 
-def _wide(
-    found: Sequence[Summary], lines: Sequence[tuple[str, str]], words: tuple[str, ...], columns: Columns
-) -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...]]:
-    """Headings and rows of a table with a line for each method and preparation, and a few columns for each data set."""
-    datasets = tuple(dict.fromkeys(each.setting.dataset for each in found))
-    values = {(_row_of(each), each.setting.dataset): each for each in found}
-    cells = [column for name in datasets for column in columns(name, [values.get((line, name)) for line in lines])]
-    headings = [f"{title_of(name)} {word}" for name in datasets for word in words]
-    rows = (
-        (Cell(method_title(method)), Cell(preparation), *row)
-        for (method, preparation), *row in zip(lines, *cells, strict=True)
-    )
-    return ("method", "preparation", *headings), tuple(rows)
+Columns = list[tuple[str, Sequence[Cell]]]
+
+
+def _table(name: str, title: str, columns: Columns, n_names: int, remarks: Sequence[str]) -> Table:
+    headings, cells = zip(*columns, strict=True)
+    return Table(name, title, headings, tuple(zip(*cells, strict=True)), n_names, tuple(remarks))
+
+
+def _row_names(rows: Sequence[tuple[str, str]]) -> Columns:
+    methods, preparations = ([Cell(method_title(row[0])) for row in rows], [Cell(row[1]) for row in rows])
+    return [("method", methods), ("preparation", preparations)]
+
+
+def _numbers(values: Sequence[float | None], paper: Sequence[float | None] = ()) -> list[Cell]:
+    """Cells of a column; values that show alike are best alike."""
+    shown = [MISSING if value is None else f"{value:.2f}" for value in values]
+    known = [float(word) for word in shown if word != MISSING]
+    best = f"{max(known):.2f}" if len(known) > 1 else None
+    beside = ["" if value is None else f"{value:.2f}" for value in paper] or [""] * len(shown)
+    return [Cell(word, word == best, its) for word, its in zip(shown, beside, strict=True)]
 
 
 def text(table: Table) -> str:
@@ -177,12 +189,14 @@ def text(table: Table) -> str:
 
 def markdown(table: Table) -> str:
     """Return a table in Markdown, the best in bold."""
-    marks = ["---" if place < table.n_names else "---:" for place in range(len(table.columns))]
-    lines = [f"### {table.title}", "", _bar(table.columns), _bar(marks)]
-    lines += [
-        _bar([_with_paper(f"**{cell.text}**" if cell.best else cell.text, cell) for cell in row]) for row in table.rows
-    ]
-    return "\n".join([*lines, "", *(f"{note}\n" for note in table.notes)])
+
+    def line(cells: Iterable[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+    rule = ["---" if place < table.n_names else "---:" for place in range(len(table.columns))]
+    rows = [[_with_paper(f"**{cell.text}**" if cell.best else cell.text, cell) for cell in row] for row in table.rows]
+    notes = [f"{note}\n" for note in table.notes]
+    return "\n".join([f"### {table.title}", "", *map(line, (table.columns, rule, *rows)), "", *notes])
 
 
 def csv_text(table: Table) -> str:
@@ -195,86 +209,62 @@ def csv_text(table: Table) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(spreadsheet_text, line((heading, f"{heading} (paper)") for heading in table.columns)))
     for row in table.rows:
-        own = ["" if cell.text == "–" else cell.text for cell in row]
+        own = ["" if cell.text == MISSING else cell.text for cell in row]
         own[: table.n_names] = map(spreadsheet_text, own[: table.n_names])
         writer.writerow(line(zip(own, (cell.paper for cell in row), strict=True)))
     return stream.getvalue()
 
 
+LATEX = """\
+% \\usepackage{{booktabs}}
+\\begin{{table}}
+\\centering
+\\caption{{{title}. {notes}}}
+\\label{{tab:{name}}}
+\\begin{{tabular}}{{{layout}}}
+\\toprule
+{head}
+\\midrule
+{body}
+\\bottomrule
+\\end{{tabular}}
+\\end{{table}}
+"""
+
+
 def latex(table: Table) -> str:
     """Return a table for LaTeX with booktabs, the best in bold."""
+
+    def line(cells: Iterable[str]) -> str:
+        return " & ".join(cells) + " \\\\"
 
     def shown(cell: Cell) -> str:
         own = escaped(cell.text)
         return _with_paper(f"\\textbf{{{own}}}" if cell.best else own, cell)
 
-    layout = "l" * table.n_names + "r" * (len(table.columns) - table.n_names)
-    return "\n".join(
-        [
-            "% \\usepackage{booktabs}",
-            "\\begin{table}",
-            "\\centering",
-            f"\\caption{{{escaped(table.title)}. {escaped(' '.join(table.notes))}}}",
-            f"\\label{{tab:{table.name}}}",
-            f"\\begin{{tabular}}{{{layout}}}",
-            "\\toprule",
-            " & ".join(map(escaped, table.columns)) + " \\\\",
-            "\\midrule",
-            *(" & ".join(map(shown, row)) + " \\\\" for row in table.rows),
-            "\\bottomrule",
-            "\\end{tabular}",
-            "\\end{table}",
-            "",
-        ]
+    return LATEX.format(
+        title=escaped(table.title),
+        notes=escaped(" ".join(table.notes)),
+        name=table.name,
+        layout="l" * table.n_names + "r" * (len(table.columns) - table.n_names),
+        head=line(map(escaped, table.columns)),
+        body="\n".join(line(map(shown, row)) for row in table.rows),
     )
 
 
-RENDERERS: dict[str, Callable[[Table], str]] = {".txt": text, ".md": markdown, ".csv": csv_text, ".tex": latex}
-
-_LATEX = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "\\": "\\textbackslash{}",
-    "~": "\\textasciitilde{}",
-    "^": "\\textasciicircum{}",
-    "–": "--",
-}
+LATEX_SIGNS = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", MISSING: "--"}
+)
 
 
 def escaped(words: str) -> str:
     """Return words with LaTeX's own signs made harmless."""
-    return "".join(_LATEX.get(sign, sign) for sign in words)
-
-
-def _numbers(values: Sequence[float | None], paper: Sequence[float | None] = ()) -> list[Cell]:
-    """Cells of a column; values that show alike are best alike."""
-    shown = ["–" if value is None else f"{value:.2f}" for value in values]
-    known = [float(word) for word in shown if word != "–"]
-    top = max(known, default=0.0)
-    several = len(known) > 1
-    beside = list(paper) or [None] * len(shown)
-    return [
-        Cell(word, several and word != "–" and float(word) == top, "" if its is None else f"{its:.2f}")
-        for word, its in zip(shown, beside, strict=True)
-    ]
+    return words.translate(LATEX_SIGNS)
 
 
 def _with_paper(own: str, cell: Cell) -> str:
     return f"{own} ({cell.paper})" if cell.paper else own
 
 
-def _bar(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _row_of(each: Summary) -> tuple[str, str]:
-    return each.setting.method, each.setting.preparation
-
-
-def _by_accuracy(row: tuple[str, str], found: Sequence[Summary]) -> tuple[float, float]:
-    """Place of a line: methods run on more data sets first, then those of the better average over them."""
-    own = [each.average for each in found if _row_of(each) == row]
-    return -len(own), -sum(own) / len(own)
-
-
-def _noted(name: str) -> bool:
-    return name in DATASETS and bool(DATASETS[name].note)
+RENDERERS: dict[str, Callable[[Table], str]] = {".txt": text, ".md": markdown, ".csv": csv_text, ".tex": latex}

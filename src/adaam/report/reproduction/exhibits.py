@@ -14,12 +14,12 @@ N_QUERIES = 5  # rows whose neighbours are shown before any is chosen
 N_CONFUSIONS = 3
 LISTS = ("rows", "classes", "clusters", "chosen_clusters", "features", "confusion", "chosen_confusion")
 SPACES = ("before", "after", "chosen")
-FACTS = ("adaam", "commit", "started", "machine", "libraries")
+FACTS = ("started", "adaam", "commit", "machine", "libraries")
 
 
 def payload(exhibit: Exhibit) -> dict[str, Any]:
     """Return all the page shows of a data set."""
-    about = exhibit.about
+    about, facts = exhibit.about, facts_of(exhibit.about["session"])
     n_rows, height, width = exhibit.tiles.shape
     return {
         "name": about["dataset"],
@@ -28,7 +28,7 @@ def payload(exhibit: Exhibit) -> dict[str, Any]:
         "scores": {name: round(100 * about[name], 2) for name in ("acc", "nmi", "ari")},
         "choice": {name: about["chosen"][name] for name in ("metric", "preparation", "head", "learned")},
         "chosen_scores": {name: round(100 * about["chosen"][name], 2) for name in ("acc", "nmi", "ari")},
-        "facts": [fact for fact in facts_of(about["session"]) if fact[0] in FACTS],
+        "facts": [(name, facts[name]) for name in FACTS],
         **{name: getattr(exhibit, name).tolist() for name in LISTS},
         **{space: plane_points(getattr(exhibit, space)) for space in SPACES},
         **{f"nearest_{space}": getattr(exhibit, f"nearest_{space}").tolist() for space in SPACES},

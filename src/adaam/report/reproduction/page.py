@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from html import escape
+from itertools import starmap
 from pathlib import Path
 
 from adaam.bench.datasets import title_of
@@ -16,7 +17,7 @@ from adaam.report.reproduction.overview import Overview, Standing, overview
 from adaam.report.reproduction.provenance import Session, cases_table, sessions
 from adaam.report.reproduction.tables import html_table
 from adaam.report.summary import Record, method_colors
-from adaam.report.tables import all_tables
+from adaam.report.tables import MISSING, all_tables
 from adaam.tables import counted
 from adaam.webpage import PageKind, html_document, plotly_script, script_json
 
@@ -64,17 +65,16 @@ def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) 
     """Return the page as text: a pure function of all records of a file, the exhibits at hand and plotly.js."""
     found = overview(records)
     charts = all_charts(records)
-    tables = [html_table(table) for table in all_tables(records)]
     parts = {
         "what": escape(_what(found)),
         "difference": escape(difference(exhibits)),
         "findings": "\n".join(f"<li>{escape(sentence)}</li>" for sentence in found.sentences),
         "standings": "\n".join(map(_standing, found.standings)),
-        "tables": "\n".join(tables) or "<p>No table can be filled yet.</p>",
+        "tables": "\n".join(map(html_table, all_tables(records))) or "<p>No table can be filled yet.</p>",
         "figures": "\n".join(map(_figure, charts)) or "<p>These records fill no figure.</p>",
-        "tabs": "\n".join(_tab(each, place) for place, each in enumerate(exhibits)),
-        "panels": "\n".join(_panel(each, place) for place, each in enumerate(exhibits)) or f"<p>{NO_EXHIBIT}</p>",
-        "sessions": "\n".join(map(_session, sessions(records))),
+        "tabs": "\n".join(starmap(_tab, enumerate(exhibits))),
+        "panels": "\n".join(starmap(_panel, enumerate(exhibits))) or f"<p>{NO_EXHIBIT}</p>",
+        "sessions": "\n".join(starmap(_session, enumerate(sessions(records), start=1))),
         "cases": html_table(cases_table(records)),
     }
     data = {
@@ -87,29 +87,36 @@ def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) 
 
 
 def _what(found: Overview) -> str:
+    if not found.standings:
+        return "Nothing yet."
     least, most = found.rounds
     rounds = f"{most} rounds each" if least == most else f"{least} to {most} rounds each"
     names = ", ".join(each.title for each in found.standings)
-    n_sets = len(found.standings)
-    methods, sets = counted(found.n_methods, "method"), counted(n_sets, "data set")
-    return f"{methods} on {sets} ({names}), {rounds}, {found.n_rounds:,} in all." if n_sets else "Nothing yet."
+    methods, sets = counted(found.n_methods, "method"), counted(len(found.standings), "data set")
+    return f"{methods} on {sets} ({names}), {rounds}, {found.n_rounds:,} in all."
 
 
 def _standing(each: Standing) -> str:
-    lead = "–" if each.lead is None else f"{each.lead.average:.1f}"
-    name = "" if each.lead is None else each.lead.name
-    scores = [each.ours] if each.ours is not None and each.ours is not each.lead else []
-    scores += [score for score in each.today if score is not each.lead]
-    pairs = [] if each.paper is None else [("AdaAM, the paper", each.paper)]
-    pairs += [(score.name, score.average) for score in scores]
-    if each.published is not None and each.published.name not in dict(pairs):
-        pairs.append((each.published.name, each.published.average))
-    pairs.sort(key=lambda pair: -pair[1])
-    lines = "".join(f"<div><dt>{_swatch(key)}{escape(key)}</dt><dd>{value:.1f}</dd></div>" for key, value in pairs)
-    best = f"Best of {each.n_methods} methods." if each.is_led else _ahead(each)
-    mark = ' class="card won"' if each.is_led else ' class="card"'
+    lead = each.lead
+    averages = {} if each.paper is None else {"AdaAM, the paper": each.paper}
+    for score in (each.ours, *each.today, each.published):
+        if score is not None and score is not lead:
+            averages[score.name] = score.average
+    lines = "".join(
+        f"<div><dt>{_swatch(name)}{escape(name)}</dt><dd>{average:.1f}</dd></div>"
+        for name, average in sorted(averages.items(), key=lambda pair: -pair[1])
+    )
+    is_led = each.is_best(lead)
+    if is_led:
+        best = f"Best of {each.n_methods} methods."
+    elif each.n_methods == 1:
+        best = "No other method was run."
+    else:
+        best = f"Best of {each.n_methods} methods: {escape(each.best.name)}, {each.best.average:.1f}."
+    name, average = ("", MISSING) if lead is None else (lead.name, f"{lead.average:.1f}")
     return (
-        f'<li{mark}><h3>{escape(each.title)}</h3><p class="big"><span>{lead}</span><small>%</small></p>'
+        f'<li class="card{" won" if is_led else ""}"><h3>{escape(each.title)}</h3>'
+        f'<p class="big"><span>{average}</span><small>%</small></p>'
         f'<p class="by">{_swatch(name)}{escape(name)}</p>'
         f'<dl>{lines}</dl><p class="best">{best}</p></li>'
     )
@@ -125,12 +132,6 @@ def _swatch(name: str) -> str:
     return f'<i class="swatch hue{" open" if is_paper else ""}" style="{colors}"></i>'
 
 
-def _ahead(each: Standing) -> str:
-    if each.n_methods == 1:
-        return "No other method was run."
-    return f"Best of {each.n_methods} methods: {escape(each.best.name)}, {each.best.average:.1f}."
-
-
 def difference(exhibits: Sequence[Exhibit]) -> str:
     """Say how the two methods of this library differ, and where the learned metric was taken."""
     told = (
@@ -138,61 +139,49 @@ def difference(exhibits: Sequence[Exhibit]) -> str:
         "rows as they are and clusters along the neighbour graph; it takes a learned metric only where that clearly "
         "helps."
     )
-    taken = [title_of(each.about["dataset"]) for each in exhibits if each.about["chosen"]["learned"]]
-    left = [title_of(each.about["dataset"]) for each in exhibits if not each.about["chosen"]["learned"]]
-    parts = [f"taken on {', '.join(taken)}"] if taken else []
-    parts += [f"not taken on {', '.join(left)}"] if left else []
+    sets: dict[bool, list[str]] = {True: [], False: []}
+    for each in exhibits:
+        sets[each.about["chosen"]["learned"]].append(title_of(each.about["dataset"]))
+    parts = [f"{'' if taken else 'not '}taken on {', '.join(names)}" for taken, names in sets.items() if names]
     return f"{told} Here the learned metric was {' and '.join(parts)}." if parts else told
 
 
 def _figure(chart: Chart) -> str:
-    name, title = escape(chart.name), escape(chart.title)
+    name, title = escape(chart.name), escape(f"{chart.name.replace('fig', 'Fig. ')}. {chart.title}")
     return (
-        f'<figure class="chart"><figcaption><h3 id="{name}-title">{_paper_name(chart.name)}. {title}</h3></figcaption>'
+        f'<figure class="chart"><figcaption><h3 id="{name}-title">{title}</h3></figcaption>'
         f'<div class="plot" id="{name}" role="img" aria-labelledby="{name}-title"></div>'
         f'<p class="notes">{escape(FIGURE_NOTES.get(chart.name, ""))} Every case is listed under '
         '<a href="#cases">Every case</a>.</p></figure>'
     )
 
 
-def _paper_name(name: str) -> str:
-    return escape(name.replace("fig", "Fig. "))
-
-
-def _tab(exhibit: Exhibit, place: int) -> str:
-    title = escape(title_of(exhibit.about["dataset"]))
-    chosen = "true" if place == 0 else "false"
-    focus = "" if place == 0 else ' tabindex="-1"'
+def _tab(place: int, exhibit: Exhibit) -> str:
+    is_chosen = "false" if place else "true"
+    focus = ' tabindex="-1"' if place else ""
     return (
-        f'<button type="button" role="tab" id="tab-{place}" aria-controls="set-{place}" aria-selected="{chosen}"'
-        f"{focus}>{title}</button>"
+        f'<button type="button" role="tab" id="tab-{place}" aria-controls="set-{place}" aria-selected="{is_chosen}"'
+        f"{focus}>{escape(title_of(exhibit.about['dataset']))}</button>"
     )
 
 
-def _panel(exhibit: Exhibit, place: int) -> str:
-    hidden = "" if place == 0 else " hidden"
+def _panel(place: int, exhibit: Exhibit) -> str:
+    hidden = " hidden" if place else ""
     return (
         f'<div role="tabpanel" id="set-{place}" aria-labelledby="tab-{place}" class="set"{hidden}>'
         f'<script type="application/json" class="exhibit">{script_json(payload(exhibit))}</script></div>'
     )
 
 
-def _session(each: Session) -> str:
-    pairs = (*each.facts, ("records", str(each.n_records)))
-    facts = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
-    started = escape(_moment(dict(each.facts)["started"]))
-    n_records = f"{each.n_records:,} record{'' if each.n_records == 1 else 's'}"
-    is_open = " open" if each.number == 1 else ""
-    return (
-        f'<details class="session"{is_open}><summary>Session {each.number}: {started}, {n_records}'
-        f"</summary><dl>{facts}</dl></details>"
-    )
-
-
-def _moment(started: str) -> str:
-    """Return a moment to the minute, or the words that stand for an unknown one."""
+def _session(number: int, each: Session) -> str:
+    pairs = {**each.facts, "records": str(each.n_records)}
+    facts = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs.items())
     try:
-        moment = datetime.fromisoformat(started)
-    except ValueError:
-        return started
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        started = f"{datetime.fromisoformat(each.facts['started']).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except ValueError:  # words that stand for an unknown moment
+        started = each.facts["started"]
+    n_records = f"{each.n_records:,} record{'' if each.n_records == 1 else 's'}"
+    return (
+        f'<details class="session"{" open" if number == 1 else ""}><summary>Session {number}: {escape(started)}, '
+        f"{n_records}</summary><dl>{facts}</dl></details>"
+    )

@@ -6,8 +6,8 @@ from typing import Any
 
 from adaam.bench.datasets import title_of
 from adaam.bench.records import identity
-from adaam.report.summary import Record, Setting, method_title, setting_order
-from adaam.report.tables import Cell, Table
+from adaam.report.summary import Record, Setting, method_title, setting_of, setting_order
+from adaam.report.tables import MISSING, Cell, Table
 
 UNKNOWN = "not recorded"
 
@@ -16,8 +16,7 @@ UNKNOWN = "not recorded"
 class Session:
     """One start of the command: when, where and by what the records after it were made."""
 
-    number: int
-    facts: tuple[tuple[str, str], ...]
+    facts: dict[str, str]
     n_records: int
 
 
@@ -26,79 +25,74 @@ def sessions(records: Sequence[Record]) -> list[Session]:
     heads: list[Record] = []
     counts: list[int] = []
     for record in records:
-        if record.get("kind") == "session":
+        is_head = record.get("kind") == "session"
+        if is_head or not heads:
             heads.append(record)
             counts.append(0)
-            continue
-        if not heads:
-            heads.append({"versions": record.get("versions", {})})
-            counts.append(0)
-        counts[-1] += 1
-    return [Session(i + 1, facts_of(head), count) for i, (head, count) in enumerate(zip(heads, counts, strict=True))]
+        counts[-1] += not is_head
+    return [Session(facts_of(head), count) for head, count in zip(heads, counts, strict=True)]
 
 
-def facts_of(head: Record) -> tuple[tuple[str, str], ...]:
-    """Return what a session says of itself, as pairs of words."""
+def facts_of(head: Record) -> dict[str, str]:
+    """Return what a session says of itself."""
     versions = dict(head.get("versions") or {})
-    machine = ", ".join(str(head[name]) for name in ("machine", "system") if head.get(name))
-    jobs = f"{head.get('jobs')} at a time, threads: {head.get('threads', 'default')}" if head.get("jobs") else UNKNOWN
-    libraries = ", ".join(f"{name} {value}" for name, value in sorted(versions.items()) if name != "adaam")
-    return (
-        ("command", str(head.get("command") or UNKNOWN)),
-        ("started", str(head.get("started") or UNKNOWN)),
-        ("adaam", str(versions.get("adaam", UNKNOWN))),
-        ("commit", str(head.get("commit") or UNKNOWN)),
-        ("machine", machine or UNKNOWN),
-        ("cases", jobs),
-        ("libraries", libraries or UNKNOWN),
-    )
+    facts = {
+        "command": head.get("command"),
+        "started": head.get("started"),
+        "adaam": versions.pop("adaam", None),
+        "commit": head.get("commit"),
+        "machine": ", ".join(str(head[name]) for name in ("machine", "system") if head.get(name)),
+        "cases": head.get("jobs") and f"{head['jobs']} at a time, threads: {head.get('threads', 'default')}",
+        "libraries": ", ".join(f"{name} {value}" for name, value in sorted(versions.items())),
+    }
+    return {name: str(value or UNKNOWN) for name, value in facts.items()}
 
 
 def cases_table(records: Sequence[Record]) -> Table:
     """Return a line for every case of the records: how its numbers were made, and by which session."""
-    groups: dict[tuple[str, Setting], dict[tuple[Any, ...], tuple[int, Record]]] = {}
-    number = 0
+    latest: dict[tuple[Any, ...], tuple[int, Record]] = {}  # of records of the same round, the last counts
+    session = 0
     for record in records:
-        kind = record.get("kind")
-        if kind == "session":
-            number += 1
-        elif kind in ("score", "histogram"):
-            setting = Setting(*(record[name] for name in Setting.__dataclass_fields__))
-            groups.setdefault((kind, setting), {})[identity(record)] = (max(number, 1), record)
-    ordered = sorted(groups.items(), key=lambda group: (*setting_order(group[0][1]), group[0][0]))
-    rows = [_row(kind, setting, list(found.values())) for (kind, setting), found in ordered]
+        if record.get("kind") == "session":
+            session += 1
+        elif record.get("kind") in ("score", "histogram"):
+            latest[identity(record)] = (max(session, 1), record)
+    groups: dict[tuple[Setting, str], list[tuple[int, Record]]] = {}
+    for number, record in latest.values():
+        groups.setdefault((setting_of(record), record["kind"]), []).append((number, record))
+    ordered = sorted(groups, key=lambda group: (*setting_order(group[0]), group[1]))
+    rows = tuple(_row(setting, kind, groups[setting, kind]) for setting, kind in ordered)
     columns = ("data set", "method", "preparation", "shows", "rows", "k", "passes", "rounds", "seeds", "starts", "acc")
-    notes = (
+    note = (
         "A round depends on its seed alone. starts: k-means++ runs in each round; the one of least inertia counts. "
-        "acc: average accuracy in percent.",
+        "acc: average accuracy in percent."
     )
-    return Table("cases", "Every case", (*columns, "session"), tuple(rows), 4, notes)
+    return Table("cases", "Every case", (*columns, "session"), rows, 4, (note,))
 
 
-def _row(kind: str, setting: Setting, found: list[tuple[int, Record]]) -> tuple[Cell, ...]:
+def _row(setting: Setting, kind: str, found: Sequence[tuple[int, Record]]) -> tuple[Cell, ...]:
+    numbers = sorted({number for number, _ in found})
     records = [record for _, record in found]
     seeds = sorted({int(record["seed"]) for record in records})
-    numbers = sorted({number for number, _ in found})
-    first = records[0]
-    accuracy = "–" if kind == "histogram" else f"{100 * sum(record['acc'] for record in records) / len(records):.2f}"
+    accuracy = MISSING if kind == "histogram" else f"{100 * sum(each['acc'] for each in records) / len(records):.2f}"
     words = (
         title_of(setting.dataset),
         method_title(setting.method),
         setting.preparation,
-        _shown(kind, setting),
-        str(first["n"]),
-        str(first["k"]),
-        str(setting.n_iter),
-        str(len(records)),
-        str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]}–{seeds[-1]}",
-        str(first.get("n_starts", "–")),
+        _shown(setting, kind),
+        records[0]["n"],
+        records[0]["k"],
+        setting.n_iter,
+        len(records),
+        "–".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))),
+        records[0].get("n_starts", MISSING),
         accuracy,
         ", ".join(map(str, numbers)),
     )
-    return tuple(map(Cell, words))
+    return tuple(Cell(str(word)) for word in words)
 
 
-def _shown(kind: str, setting: Setting) -> str:
+def _shown(setting: Setting, kind: str) -> str:
     if kind == "histogram":
         return "Fig. 1b"
     if setting.is_default:
