@@ -204,9 +204,12 @@ def _clusters(text: str) -> int | str:
     if text == "auto":
         return text
     try:
-        return int(text)
+        count = int(text)
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is neither a whole number nor auto") from None
+    if count < 1:
+        raise ArgumentTypeError(f"{count} is no number of clusters; use 1 or more")
+    return count
 
 
 def _add_learner_options(command: ArgumentParser, clusters: Callable[[str], int | str] = int) -> None:

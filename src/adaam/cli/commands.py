@@ -56,7 +56,7 @@ def inspect(arguments: Namespace) -> None:
     try:
         width = len(encoder.fit(frame).get_feature_names_out())
     except CellError as error:
-        print(f"Clustering would stop. {located(error, frame, arguments.rows)}.")
+        print(f"Clustering would stop. {located(error, frame, arguments.rows)}")
     except TableError as error:
         print(f"Clustering would stop. {arguments.rows}: {error}")
     else:
@@ -71,11 +71,13 @@ def cluster(arguments: Namespace) -> None:
     truth_file = arguments.truth if arguments.truth and Path(arguments.truth).exists() else None
     targets = [output, arguments.model, arguments.plot, arguments.report]
     check_outputs([arguments.rows, truth_file], targets, force=arguments.force)
-    check_formats(output, arguments.plot)
+    check_formats(output, arguments.plot, arguments.report)
     model = clusterer(arguments)
     rows = in_memory(read_rows(arguments.rows, arguments), arguments.rows)
     if rows.n_rows is not None and rows.n_rows < 2:
         raise TableError(f"{arguments.rows}: holds {counted(rows.n_rows, 'row')}; clustering needs at least 2.")
+    if rows.n_rows is not None and arguments.clusters != "auto" and arguments.clusters > rows.n_rows:
+        raise TableError(f"--clusters {arguments.clusters}: {arguments.rows} has {rows.n_rows} rows. Ask for fewer.")
     if (arguments.plot or arguments.report) and isinstance(rows.X, RowSource):
         drawn = "--plot" if arguments.plot else "--report"
         raise TableError(f"{arguments.rows}: is too large to draw. Leave {drawn} out, or draw a part of the rows.")
@@ -242,7 +244,7 @@ def predict(arguments: Namespace) -> None:
     """Tell the cluster of new rows by a model that was kept."""
     output = arguments.output or STANDARD
     check_outputs([arguments.model, arguments.rows], [output], force=arguments.force)
-    check_formats(output, None)
+    check_formats(output)
     kept = load(arguments.model)
     model = estimator_of(kept)
     if not hasattr(model, "predict"):
@@ -344,7 +346,7 @@ def learner(arguments: Namespace) -> AdaAM:
     )
 
 
-def check_formats(output: str, plot: str | None) -> None:
+def check_formats(output: str, plot: str | None = None, page: str | None = None) -> None:
     """Refuse kinds of files that cannot be written before an hour of work, not after."""
     if output != STANDARD:
         check_ending(output)
@@ -352,6 +354,8 @@ def check_formats(output: str, plot: str | None) -> None:
         from adaam.report.figures import check_drawable
 
         check_drawable(plot)
+    if page and Path(page).suffix.lower() not in (".html", ".htm"):
+        raise TableError(f"{page}: a page is an HTML file; name it {Path(page).with_suffix('.html')}.")
 
 
 def say(text: str) -> None:

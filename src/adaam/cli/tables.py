@@ -22,6 +22,7 @@ from adaam.tables import (
     TableEncoder,
     TableError,
     TextForm,
+    check_names,
     missing_cells,
     numbers_of,
     read_delimited,
@@ -228,6 +229,10 @@ def table_rows(frame: Frame, arguments: Namespace) -> Rows:
 
 def encoder_for(frame: Frame, arguments: Namespace) -> tuple[TableEncoder, str | None]:
     """Return the encoder that the options describe, and the column of known classes, if one was named."""
+    for option in ("columns", "drop", "number", "category", "date"):
+        check_names(f"--{option}", listed(getattr(arguments, option) or [], frame), frame)
+    for option in ("id", "text"):
+        check_names(f"--{option}", [name] if (name := getattr(arguments, option)) else [], frame)
     kinds = {name: kind for kind in ("number", "category", "date") for name in listed(getattr(arguments, kind), frame)}
     kinds |= {arguments.text: "text"} if arguments.text else {}
     kinds |= {arguments.id: "id"} if arguments.id else {}
