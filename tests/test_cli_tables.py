@@ -443,3 +443,13 @@ def test_one_column_of_words_with_commas_is_as_it_was(folder, capsys):
     assert "each line is read" not in out
     assert "Clustering would stop. t.csv: no column is left to use: complaint: left out" in out
     assert ".." not in out
+
+
+def test_a_page_numbers_rows_like_the_table_of_results(folder, monkeypatch):
+    write_csv(folder / "t.csv", X)
+    made = []
+    monkeypatch.setattr("adaam.cluster_report.ClusterReport.save", lambda report, path: made.append(report.data))
+    assert adaam("cluster", "t.csv", *ONE, "--report", "page.html", "-o", "labels.csv") == 0
+    (data,) = made
+    assert data.row_name(0) == "row 1"
+    assert rows_of((folder / "labels.csv").read_text())[0][0] == "1"

@@ -4,6 +4,7 @@ import sys
 import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,7 @@ def report(rows: Rows, model: AdaAMClustering, arguments: Namespace, classes: An
         name = arguments.truth if rows.frame is not None and arguments.truth in rows.frame.names else "known class"
         missing = missing_cells(np.asarray(classes))
         known = {name: [None if gone else str(each) for each, gone in zip(classes, missing, strict=True)]}
-    return model.report(
+    made = model.report(
         rows.X,
         names=rows.names,
         ids=rows.ids,
@@ -153,6 +154,7 @@ def report(rows: Rows, model: AdaAMClustering, arguments: Namespace, classes: An
         columns=known,
         title="standard input" if arguments.rows == STANDARD else Path(arguments.rows).name,
     )
+    return replace(made, data=replace(made.data, first_row=1))  # as in the table of results
 
 
 def text_column(encoder: TableEncoder) -> str | None:
