@@ -453,3 +453,16 @@ def test_a_page_numbers_rows_like_the_table_of_results(folder, monkeypatch):
     (data,) = made
     assert data.row_name(0) == "row 1"
     assert rows_of((folder / "labels.csv").read_text())[0][0] == "1"
+
+
+def test_a_file_that_an_option_has_taken_is_asked_for_before_it(folder, capsys):
+    write_csv(folder / "t.csv", X)
+    with pytest.raises(SystemExit):
+        adaam("inspect", "--drop", "a", "t.csv")
+    assert "name the file before options that take several names" in capsys.readouterr().err
+
+
+def test_more_lines_skipped_than_there_are(folder, capsys):
+    write_csv(folder / "t.csv", X)
+    assert adaam("inspect", "t.csv", "--skip", "500") == 1
+    assert "no line is left after --skip 500" in capsys.readouterr().err

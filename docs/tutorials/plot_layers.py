@@ -2,8 +2,8 @@
 Explore layers of clusters
 ==========================
 
-The same rows can often be clustered in several sensible ways: into a few broad groups, or into more and smaller ones. This
-tutorial estimates the number of clusters, checks how certain the estimate is, and moves between coarser and finer
+The same rows can often be clustered in several sensible ways: into a few broad groups, or into more and smaller ones.
+This tutorial estimates the number of clusters, checks how certain the estimate is, and moves between coarser and finer
 clusters.
 """
 

@@ -95,10 +95,10 @@ def add_column_options(command: ArgumentParser) -> None:
     for kind, does in (
         ("number", "use these columns as numbers"),
         ("category", "use these columns as categories"),
-        ("date", "use these dates, as numbers of days"),
+        ("date", "use these dates or durations, as numbers of days"),
     ):
         group.add_argument(f"--{kind}", nargs="+", default=[], metavar="NAME", help=does)
-    group.add_argument("--text", metavar="NAME", help="cluster by the words of this column (TF-IDF)")
+    group.add_argument("--text", metavar="NAME", help="cluster by the words of this column alone (TF-IDF)")
     group.add_argument(
         "--missing",
         choices=["impute", "drop-columns", "drop-rows", "error"],
@@ -109,7 +109,7 @@ def add_column_options(command: ArgumentParser) -> None:
     group.add_argument(
         "--na", nargs="+", default=[], metavar="TEXT", help="treat these texts as missing values too, such as -999"
     )
-    group.add_argument("--decimal", choices=[".", ","], help="decimal sign of numbers")
+    group.add_argument("--decimal", choices=[".", ","], metavar="SIGN", help='decimal sign of numbers, "." or ","')
     group.add_argument("--thousands", metavar="SIGN", help='sign between thousands, "" for none')
     group.add_argument(
         "--max-categories",

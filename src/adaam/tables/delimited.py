@@ -79,7 +79,7 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
     text, notes = decoded_text(data, label, form.encoding)
     text, first_line = _body(text, form)
     if not text.strip():
-        raise TableError(f"{label}: is empty.")
+        raise TableError(f"{label}: {f'no line is left after --skip {form.skip}' if form.skip else 'is empty'}.")
     if re.match(r"\s*<(?:!doctype html|html|\?xml)\b", text, re.IGNORECASE):
         raise TableError(
             f"{label}: is a web page or XML, not a table. Was it downloaded from a page that asks to log in?"
