@@ -453,7 +453,8 @@ def test_a_mark_or_nothing_can_be_used_as_a_category():
 
 
 def test_names_in_options_can_be_pasted_into_a_shell():
-    frame = clustered(**{"it's & more": [f"K-{i}" for i in range(N)]})
+    frame = clustered(**{"it's & more": [f"K-{i}" for i in range(N)], "Straße": [f"S-{i}" for i in range(N)]})
+    assert "--category Straße uses it" in str(TableEncoder().plan(frame)[1])
     assert """--category 'it'"'"'s & more' uses it""" in str(TableEncoder().plan(frame)[0])
 
 

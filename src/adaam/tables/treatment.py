@@ -1,6 +1,5 @@
 """The stated default for each kind of column, and what the user's wishes make of it."""
 
-import shlex
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,7 @@ from sklearn.impute import SimpleImputer
 
 from adaam.tables.columns import MOST_MISSING, Column, Content
 from adaam.tables.dates import DURATION, days
-from adaam.tables.frame import Cells, TableError
+from adaam.tables.frame import Cells, TableError, shell_word
 from adaam.tables.number_text import MEASURES, NumberSigns
 
 MISSING_CATEGORY = "(missing)"
@@ -52,7 +51,7 @@ def treated(name: str, cells: Cells, found: Content, signs: NumberSigns, wish: W
             row = int(np.argmax(found.absent)) + 1
             told = (
                 f"column {name!r}: {_missing(column, found)}, the first in row {row}; leave it out with "
-                f"--drop {shlex.quote(name)}, or choose another way with --missing"
+                f"--drop {shell_word(name)}, or choose another way with --missing"
             )
             return replace(column, treatment="refused", reason=told)
         return replace(column, reason=_missing(column, found))
@@ -80,7 +79,7 @@ def _kind_to_take(found: Content, wish: Wish) -> str | None:
 
 
 def _why_left_out(name: str, found: Content, wish: Wish) -> str:
-    shown = shlex.quote(name)
+    shown = shell_word(name)
     if wish.kind == "id":
         return "id, as requested"
     n_missing = int(found.absent.sum())
@@ -108,7 +107,7 @@ def _first_bad(name: str, cells: Cells, found: Content) -> str:
     row = found.bad[0]
     cell = str(cells[row])
     more = f" ({len(found.bad) - 1} more rows hold no number either)" if len(found.bad) > 1 else ""
-    shown = shlex.quote(name)
+    shown = shell_word(name)
     units = sorted({match["unit"] for each in found.bad[:1000] if (match := MEASURES.search(str(cells[each]).strip()))})
     if len(units) > 1:
         return (
@@ -124,7 +123,7 @@ def _first_bad(name: str, cells: Cells, found: Content) -> str:
     last = above if row < 5 else ", or leave the column out with --drop {}"
     return (
         f"column {name!r} is numeric, but row {row + 1} holds {cell[:40]!r}{more}; correct the cell, treat it as "
-        f"missing with --na {shlex.quote(cell[:40])}{last.format(shown)}"
+        f"missing with --na {shell_word(cell[:40])}{last.format(shown)}"
     )
 
 
