@@ -466,3 +466,13 @@ def test_more_lines_skipped_than_there_are(folder, capsys):
     write_csv(folder / "t.csv", X)
     assert adaam("inspect", "t.csv", "--skip", "500") == 1
     assert "no line is left after --skip 500" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--model", "--report", "--plot"])
+def test_standard_output_is_for_results_alone(folder, capsys, option):
+    """The labels were lost, and a file named "-" was written."""
+    write_csv(folder / "t.csv", X)
+    assert adaam("cluster", "t.csv", *ONE, option, "-") == 1
+    assert capsys.readouterr().out == ""
+    assert adaam("fit", "t.csv", "--clusters", "3", "-o", "-") == 1
+    assert [path.name for path in folder.iterdir()] == ["t.csv"]

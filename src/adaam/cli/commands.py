@@ -73,6 +73,7 @@ def cluster(arguments: Namespace) -> None:
     targets = [output, arguments.model, arguments.plot, arguments.report]
     check_outputs([arguments.rows, truth_file], targets, force=arguments.force)
     check_formats(output, arguments.plot, arguments.report)
+    check_model_file(arguments.model)
     model = clusterer(arguments)
     rows = in_memory(read_rows(arguments.rows, arguments), arguments.rows)
     if rows.n_rows is not None and rows.n_rows < 2:
@@ -224,6 +225,7 @@ def fit(arguments: Namespace) -> None:
     if not (arguments.dry_run or arguments.output):
         raise TableError("fit needs a model file to write: add -o FILE, or --dry-run.")
     check_outputs([arguments.rows], [arguments.output], force=arguments.force)
+    check_model_file(arguments.output)
     rows = read_rows(arguments.rows, arguments)
     pairs: Any = RowBlocks() if arguments.pairs == "blocks" else arguments.pairs
     for line in rows.report:
@@ -357,7 +359,13 @@ def check_formats(output: str, plot: str | None = None, page: str | None = None)
 
         check_drawable(plot)
     if page and Path(page).suffix.lower() not in (".html", ".htm"):
-        raise TableError(f"{page}: a page is an HTML file; name it {Path(page).with_suffix('.html')}.")
+        raise TableError(f"{page}: a page is an HTML file; give it a name that ends in .html.")
+
+
+def check_model_file(target: str | None) -> None:
+    """Refuse standard output, which is for results."""
+    if target == STANDARD:
+        raise TableError("-: a model is not written to standard output; name a file, such as model.adaam.")
 
 
 def say(text: str) -> None:
