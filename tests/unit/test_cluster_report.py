@@ -15,10 +15,11 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 from sklearn.datasets import make_blobs
 
-from adaam.cluster_report import ClusterReport, ReportData, report_data
+from adaam.cluster_report import ClusterReport, CountCurve, ReportData, report_data
 from adaam.cluster_report import page as document
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
 from adaam.cluster_report.pictures import cluster_pictures, image_bytes, images_that_fit
+from adaam.cluster_words import cluster_categories
 from adaam.palette import cluster_color
 from adaam.selection import ClusterCount, Selection, Trial
 from adaam.webpage import data_url, png, sheet
@@ -424,3 +425,16 @@ def test_a_column_of_the_choice_that_says_nothing_is_left_out():
     row = (*report.choice.trials[0], "–")
     choice = replace(report.choice, headings=(*report.choice.headings, "separation"), trials=(row, row))
     assert "separation</th>" not in document.page(replace(report, choice=choice), "charting")
+
+
+def test_one_cluster_of_all_rows_is_set_apart_by_nothing():
+    assert cluster_categories(["a", "a", "b"], [0, 0, 0], 1) == [[]]
+    told = cluster_categories(["a", "a", "b"], [0, 0, -1], 1)
+    assert [each.word for each in told[0]] == ["a"], "the rest is in no cluster"
+
+
+def test_a_number_of_clusters_without_a_choice_has_no_curve():
+    report = synthetic_report(20, 1, layers=(), tree={})
+    lone = CountCurve(1, 1, 1, (0.0,), (None,))
+    text = document.page(replace(report, choice=replace(report.choice, count=lone)), "charting")
+    assert 'id="count-plot"' not in text

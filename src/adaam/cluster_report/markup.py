@@ -247,13 +247,15 @@ def _count(count: CountCurve) -> str:
         if count.low == count.high
         else f"other starts, thresholds and resolutions give {count.low} to {count.high}"
     )
+    curve = (
+        '<div class="plot panel" id="count-plot" role="img" aria-label="Modularity, and how separate the two clusters '
+        'of the last split are, for each number of clusters"></div>'
+    )
     return (
         f"<h3>How certain is the number?</h3><p>{plural(count.n_clusters, 'cluster')} found; {firm}. A cluster is "
         "split if its two parts are separate, that is, if far fewer links of the neighbour graph join them than would "
         "join the two halves of a single cloud of points.</p>"
-        f"{_steps(count.steps)}"
-        '<div class="plot panel" id="count-plot" role="img" aria-label="Modularity, and how separate the two clusters '
-        'of the last split are, for each number of clusters"></div>'
+        f"{_steps(count.steps)}{curve if len(count.modularity) > 1 else ''}"
     )
 
 
