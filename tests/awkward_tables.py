@@ -297,7 +297,7 @@ def tables() -> list[Awkward]:
         told=("a: used (number)", "b: used (number)"),
     )
     add("missing30.csv", with_missing(0.3), finds_groups=False, told=("filled with the median",))
-    add("unknown_mark.csv", with_missing(0.05, "n.k."), fails=True, told=("holds 'n.k.'", "--na 'n.k.'"))
+    add("unknown_mark.csv", with_missing(0.05, "n.k."), fails=True, told=("holds 'n.k.'", "--na n.k."))
     add("known_mark.csv", with_missing(0.05, "n.k."), "--na", "n.k.", told=("filled with the median",))
     add("sentinel.csv", with_missing(0.05, "-999"), "--na", "-999", told=("filled with the median",))
     add(

@@ -393,3 +393,86 @@ def test_texts_beside_vectors_are_told_on_the_page(folder):
     firsts = {"late", "parcel", "delivery", "refund", "charged", "money", "broken", "phone", "battery"}
     assert all(set(summary.split(", ")) <= firsts for summary in told["summaries"])
     assert len(told["summaries"]) == 3
+
+
+def test_messages_name_the_option_that_was_given(folder, capsys):
+    write_csv(folder / "t.csv", X)
+    for option in ("--id", "--drop", "--columns", "--number", "--category", "--date", "--text"):
+        assert adaam("inspect", "t.csv", option, "A") == 1
+        err = capsys.readouterr().err
+        assert f"{option} names 'A', but the table has the columns" in err
+        assert "Do you mean 'a'?" in err
+
+
+def test_a_number_of_clusters_that_cannot_be_is_told_as_the_option(folder, capsys):
+    write_csv(folder / "t.csv", X)
+    assert adaam("cluster", "t.csv", "--clusters", "61") == 1
+    assert "--clusters 61: t.csv has 60 rows" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        adaam("cluster", "t.csv", "--clusters", "0")
+    assert "0 is no number of clusters" in capsys.readouterr().err
+
+
+def test_a_page_is_an_html_file(folder, capsys):
+    write_csv(folder / "t.csv", X)
+    assert adaam("cluster", "t.csv", *ONE, "--report", "page.pdf") == 1
+    assert "page.pdf: a page is an HTML file" in capsys.readouterr().err
+    assert not (folder / "page.pdf").exists()
+
+
+def test_a_quote_that_is_never_closed_loses_no_rows_in_silence(folder, capsys):
+    (folder / "t.csv").write_text('a,b\n1,"x\n2,y\n3,z\n')
+    assert adaam("inspect", "t.csv") == 1
+    assert "line 2 opens a quote that is never closed" in capsys.readouterr().err
+
+
+def test_lines_of_unlike_length_are_not_taken_for_one_column_in_silence(folder, capsys):
+    (folder / "t.csv").write_text("a,b,c\n" + "1,2,3\n4,5\n6,7,8,9\n" * 4)
+    adaam("inspect", "t.csv")
+    assert "each line is read as one cell" in capsys.readouterr().out
+    assert adaam("inspect", "t.csv", "--sep", ",") == 1
+    assert "t.csv: the header (line 1) names 3 columns, but rows have" in capsys.readouterr().err
+
+
+def test_one_column_of_words_with_commas_is_as_it_was(folder, capsys):
+    (folder / "t.csv").write_text(
+        "complaint\n" + "".join(f"late, and broke{i}\nno answer at {i}\nrude, no, {i}, no\n" for i in range(9))
+    )
+    adaam("inspect", "t.csv")
+    out = capsys.readouterr().out
+    assert "each line is read" not in out
+    assert "Clustering would stop. t.csv: no column is left to use: complaint: left out" in out
+    assert ".." not in out
+
+
+def test_a_page_numbers_rows_like_the_table_of_results(folder, monkeypatch):
+    write_csv(folder / "t.csv", X)
+    made = []
+    monkeypatch.setattr("adaam.cluster_report.ClusterReport.save", lambda report, path: made.append(report.data))
+    assert adaam("cluster", "t.csv", *ONE, "--report", "page.html", "-o", "labels.csv") == 0
+    (data,) = made
+    assert data.row_name(0) == "row 1"
+    assert rows_of((folder / "labels.csv").read_text())[0][0] == "1"
+
+
+def test_a_file_that_an_option_has_taken_is_asked_for_before_it(folder, capsys):
+    write_csv(folder / "t.csv", X)
+    with pytest.raises(SystemExit):
+        adaam("inspect", "--drop", "a", "t.csv")
+    assert "name the file before options that take several names" in capsys.readouterr().err
+
+
+def test_more_lines_skipped_than_there_are(folder, capsys):
+    write_csv(folder / "t.csv", X)
+    assert adaam("inspect", "t.csv", "--skip", "500") == 1
+    assert "no line is left after --skip 500" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--model", "--report", "--plot"])
+def test_standard_output_is_for_results_alone(folder, capsys, option):
+    """The labels were lost, and a file named "-" was written."""
+    write_csv(folder / "t.csv", X)
+    assert adaam("cluster", "t.csv", *ONE, option, "-") == 1
+    assert capsys.readouterr().out == ""
+    assert adaam("fit", "t.csv", "--clusters", "3", "-o", "-") == 1
+    assert [path.name for path in folder.iterdir()] == ["t.csv"]

@@ -102,8 +102,8 @@ plt.show()
 # Find similar images
 # -------------------
 #
-# Any nearest-neighbour index for Euclidean distance serves the learned metric: transform the rows and index them. The
-# first column shows new images, the others the most similar known ones.
+# Any nearest-neighbour index for Euclidean distance can be used with the learned metric: transform the rows and index
+# them. The first column shows new images, the others the most similar known ones.
 
 from sklearn.neighbors import NearestNeighbors
 

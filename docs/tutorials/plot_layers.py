@@ -2,8 +2,9 @@
 Explore layers of clusters
 ==========================
 
-How many clusters there are often has several good answers: a few broad groups, or more and smaller ones. This tutorial
-estimates the number of clusters, reads how certain the estimate is, and moves between coarser and finer clusters.
+The same rows can often be clustered in several sensible ways: into a few broad groups, or into more and smaller ones.
+This tutorial estimates the number of clusters, checks how certain the estimate is, and moves between coarser and finer
+clusters.
 """
 
 import matplotlib.pyplot as plt
@@ -60,7 +61,7 @@ print(model.selection_)
 # %%
 # The figure follows clusters as they are merged, from many on the right to one on the left. Two clusters are separate
 # if clearly fewer links join them than would join the two halves of one homogeneous cloud, whose value is 1. A wide
-# shaded range means that the rows do not determine the number well.
+# shaded range means that several numbers fit the rows about equally well.
 
 from adaam.displays import ClusterCountDisplay
 
@@ -83,7 +84,7 @@ plt.show()
 
 # %%
 # *Persistence* is the factor by which the resolution of modularity can change before a layer's number of clusters
-# changes. Large values mark layers that are not an accident of the resolution.
+# changes. Layers with large values do not depend on the exact resolution.
 
 for number, layer in enumerate(model.cluster_layers_):
     print(

@@ -83,8 +83,8 @@ for cluster, effects in enumerate(described):
         print(f"    {sentences[row][:90]}")
 
 # %%
-# How sure is it?
-# ---------------
+# How certain is it?
+# ------------------
 #
 # The strength of a row is the share of its links that stay in its cluster. Short sentences such as "Return the value."
 # could belong anywhere. Rows of low strength can be set aside before clusters are named or counted.

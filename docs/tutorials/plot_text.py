@@ -46,7 +46,7 @@ print(chosen.selection_)
 # %%
 # Read the last column before going on: how far each trial agrees with the chosen one. Trials that score well but agree
 # little (well below 0.8) are a warning: the clusters depend on the metric. A corpus of a thousand documents is small
-# for the number of its words, and each learned metric can fit noise in its own way.
+# for the number of its words, and each learned metric can fit different noise.
 #
 # The cautious choice is then to learn no metric: :class:`~adaam.PreparedMetric` uses the leading components themselves.
 # The rest of this page does that; the comparison at the end shows how the two differ.
@@ -125,7 +125,7 @@ for name, labels in found.items():
 # New texts
 # ---------
 #
-# A new text goes through the same vectorizer. ``membership_vectors`` tells how surely it belongs to the clusters.
+# A new text goes through the same vectorizer. ``membership_vectors`` tells how strongly it belongs to each cluster.
 
 new = [
     "Parse the XML document and return its root element.",

@@ -114,7 +114,7 @@ def cluster_categories(values: Any, labels: Any, n_clusters: int, least: float =
     Returns
     -------
     list of lists of WordEffect
-        One list a cluster; the weight is the difference of the two shares.
+        One list a cluster, empty where it has all rows; the weight is the difference of the two shares.
     """
     labels = np.asarray(labels)
     words = np.array(["" if value is None else str(value) for value in values])
@@ -130,7 +130,7 @@ def cluster_categories(values: Any, labels: Any, n_clusters: int, least: float =
         [
             WordEffect(str(categories[j]), float(gain[c, j]), float(share[c, j]), float(rest_share[c, j]))
             for j in np.argsort(-gain[c], kind="stable")
-            if gain[c, j] >= least and share[c, j] > 0
+            if gain[c, j] >= least and share[c, j] > 0 and sizes[c] < len(labels)
         ]
         for c in range(n_clusters)
     ]

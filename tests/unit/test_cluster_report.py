@@ -4,6 +4,7 @@ import io
 import json
 import re
 from base64 import b64decode
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,10 +15,11 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 from sklearn.datasets import make_blobs
 
-from adaam.cluster_report import ClusterReport, ReportData, report_data
+from adaam.cluster_report import ClusterReport, CountCurve, ReportData, report_data
 from adaam.cluster_report import page as document
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
 from adaam.cluster_report.pictures import cluster_pictures, image_bytes, images_that_fit
+from adaam.cluster_words import cluster_categories
 from adaam.palette import cluster_color
 from adaam.selection import ClusterCount, Selection, Trial
 from adaam.webpage import data_url, png, sheet
@@ -131,7 +133,7 @@ def test_outliers_and_the_reasons_of_the_choice_are_kept(model, data):
     assert data.outliers[0] == 7
     assert data.choice.chosen == 1
     assert data.choice.trials[1] == ("linear", "rows as they are", "graph", "5", "0.700", "–", "1.00")
-    assert data.choice.steps == ("taken.", "2 starts agree with the clusters by 0.95 (adjusted Rand index).")
+    assert data.choice.steps == ("taken.", "2 starts agree with the clusters: mean adjusted Rand index 0.95.")
     assert data.choice.count.modularity == (0.0, 0.4, 0.6, 0.7)
     assert data.choice.count.separateness == (None, pytest.approx(0.9), pytest.approx(0.8), 0.0)
     assert data.choice.count.steps == ("rows as they are: 4 clusters.",)
@@ -336,6 +338,8 @@ def test_the_report_of_one_cluster_has_nothing_to_compare():
     text = document.page(report, "charting")
     assert "1 cluster in 20 rows" in text
     assert "No row stands out." in text
+    assert "nothing to compare it with" in text
+    assert "have no names" not in text
     assert data_url(b"") == "data:image/png;base64,"
 
 
@@ -390,3 +394,47 @@ def test_parts_of_a_cluster_are_shades_of_its_colour(model):
     colors = {found.color(cluster, "light") for cluster in range(2 * C)}
     assert len(colors) == 2 * C
     assert {cluster_color(c) for c in range(C)} < colors
+
+
+def test_clusters_of_equal_description_are_told_apart(model):
+    plan = np.where(model.labels_ < 2, "pro", "basic").astype(object)
+    news = np.where(model.labels_ % 2, "yes", "no").astype(object)
+    size = np.where(model.labels_ < 2, 5.0, 1.0) + np.arange(N) % 3
+    found = report_data(model, model.X, table={"plan": plan, "news": news, "size": size})
+    summaries = [card.summary for card in found.cards]
+    assert len(set(summaries)) == len(summaries)
+
+
+def test_long_names_and_values_are_shortened_where_they_head_a_card(model):
+    table = {"q" * 200: np.where(model.labels_ == 1, "v" * 300, "w").astype(object)}
+    found = report_data(model, model.X, table=table)
+    assert max(len(card.summary) for card in found.cards) < 100
+    assert "…" in found.cards[1].summary
+
+
+def test_a_page_without_names_says_so_and_one_without_differences_too():
+    cards = tuple(replace(card, effects=(), words=()) for card in synthetic_report(40, 4).cards)
+    text = document.page(synthetic_report(40, 4, cards=cards), "charting")
+    assert "No feature differs much between the clusters." in text
+    text = document.page(synthetic_report(40, 4, cards=cards, names_features=False), "charting")
+    assert "The features have no names" in text
+
+
+def test_a_column_of_the_choice_that_says_nothing_is_left_out():
+    report = synthetic_report(40, 4)
+    row = (*report.choice.trials[0], "–")
+    choice = replace(report.choice, headings=(*report.choice.headings, "separation"), trials=(row, row))
+    assert "separation</th>" not in document.page(replace(report, choice=choice), "charting")
+
+
+def test_one_cluster_of_all_rows_is_set_apart_by_nothing():
+    assert cluster_categories(["a", "a", "b"], [0, 0, 0], 1) == [[]]
+    told = cluster_categories(["a", "a", "b"], [0, 0, -1], 1)
+    assert [each.word for each in told[0]] == ["a"], "the rest is in no cluster"
+
+
+def test_a_number_of_clusters_without_a_choice_has_no_curve():
+    report = synthetic_report(20, 1, layers=(), tree={})
+    lone = CountCurve(1, 1, 1, (0.0,), (None,))
+    text = document.page(replace(report, choice=replace(report.choice, count=lone)), "charting")
+    assert 'id="count-plot"' not in text

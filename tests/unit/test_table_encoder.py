@@ -173,7 +173,7 @@ def test_signs_can_be_given():
 
 def test_a_cell_that_is_no_number_is_named_with_its_row_and_a_way_out():
     frame = pd.DataFrame({"a": [*map(str, range(20)), "n.k.", *map(str, range(20))]})
-    with pytest.raises(CellError, match="column 'a' is numeric, but row 21 holds 'n.k.'; .* --na 'n.k.'") as error:
+    with pytest.raises(CellError, match="column 'a' is numeric, but row 21 holds 'n.k.'; .* --na n.k.,") as error:
         TableEncoder().fit(frame)
     assert error.value.row == 20
     assert TableEncoder(na_values=["n.k."], kinds={"a": "number"}).fit_transform(frame).shape == (41, 1)
@@ -388,3 +388,78 @@ def test_a_list_or_struct_of_a_parquet_table_becomes_columns():
     assert frame.names == ("v[0]", "v[1]", "s.x", "s.y", "w")
     np.testing.assert_array_equal(frame.column("v[1]"), [2.0, 4.0, np.nan])
     assert frame.column("w").tolist() == ["[1]", "[1, 2]", "[]"]
+
+
+def clustered(**columns):
+    """A frame of these columns beside one of numbers and one of categories."""
+    n = len(next(iter(columns.values())))
+    return pd.DataFrame(columns | {"v": rng.normal(size=n), "town": ["A", "B"] * (n // 2)})
+
+
+def test_timestamps_as_text_can_be_used_as_the_message_says():
+    frame = clustered(timestamp=[str(1_700_000_000 + 977 * i) for i in range(N)])
+    (column, *_) = TableEncoder().plan(frame)
+    assert "--number timestamp" in str(column)
+    for kind in ("date", "number"):
+        encoder = TableEncoder(kinds={"timestamp": kind}).fit(frame)
+        first = encoder.transform(frame)[:, 0]
+        assert np.ptp(np.diff(first)) < 1e-9
+        assert first[-1] > first[0]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [f"{h:02d}:05:00" for h in range(90)],
+        [f"{h}:05" for h in range(90)],
+        [f"{h // 24} days {h % 24:02d}:05:00" for h in range(90)],
+        [f"{h // 24} days, {h % 24}:05:00" if h > 24 else f"{h}:05:00" for h in range(90)],
+        [f"PT{h}H5M" for h in range(90)],
+        [f"{h} h 5 min" for h in range(90)],
+    ],
+)
+def test_durations_are_left_out_and_used_as_days_where_asked_for(cells):
+    frame = clustered(t=cells)
+    (column, *_) = TableEncoder().plan(frame)
+    assert str(column) == "t: left out (durations; --date t uses them as days)"
+    encoder = TableEncoder(kinds={"t": "date"}).fit(frame)
+    values = encoder.transform(frame)[:, 0] * encoder.columns_[0].scale + encoder.columns_[0].center
+    np.testing.assert_allclose(values, (np.arange(90) + 5 / 60) / 24)
+
+
+def test_dates_in_several_forms_are_told_before_they_are_asked_for():
+    frame = clustered(d=["2024-01-05", "05.01.2024"] * 20)
+    assert "in more than one form" in str(TableEncoder().plan(frame)[0])
+
+
+def test_cells_without_letters_are_no_free_text():
+    frame = clustered(phone=[f"+49 30 {i:06d}" for i in range(N)])
+    assert TableEncoder().plan(frame)[0].kind == "id"
+
+
+def test_a_column_of_two_numbers_a_cell_is_not_called_numeric():
+    frame = clustered(place=[f"{48 + i / 100:.4f},{11 + i / 70:.4f}" for i in range(N)])
+    with pytest.raises(CellError, match="column 'place': row 1 holds '48.0000,11.0000', .* no other cell"):
+        TableEncoder().fit(frame)
+
+
+def test_a_mark_or_nothing_can_be_used_as_a_category():
+    frame = clustered(vip=["x", None, None, "x"] * 10)
+    assert str(TableEncoder().plan(frame)[0]) == (
+        "vip: left out (always 'x' or missing; --category vip uses whether it is there)"
+    )
+    encoder = TableEncoder(kinds={"vip": "category"}).fit(frame)
+    assert list(encoder.get_feature_names_out())[:2] == ["vip=x", "vip=(missing)"]
+
+
+def test_names_in_options_can_be_pasted_into_a_shell():
+    frame = clustered(**{"it's & more": [f"K-{i}" for i in range(N)], "Straße": [f"S-{i}" for i in range(N)]})
+    assert "--category Straße uses it" in str(TableEncoder().plan(frame)[1])
+    assert """--category 'it'"'"'s & more' uses it""" in str(TableEncoder().plan(frame)[0])
+
+
+def test_dates_are_read_so_that_they_can_be_sorted():
+    frame = clustered(since=[f"{1 + i % 28:02d}.02.2024" for i in range(N)], at=[f"{i % 24}:30" for i in range(N)])
+    own = TableEncoder().fit(frame).own_units(frame)
+    assert own["since"][0] == "2024-02-01"
+    assert own["at"][0] == "0:30"

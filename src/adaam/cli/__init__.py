@@ -5,7 +5,7 @@ import sys
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from adaam._version import __version__
 from adaam.bench.openml import SERVER, SOURCES
@@ -29,9 +29,19 @@ EXAMPLES = """examples:
 """
 
 
+class _Parser(ArgumentParser):
+    """Says what to do where an option that takes several names has taken the file as well."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with a message."""
+        if "required" in message and "ROWS" in message:
+            message += " (name the file before options that take several names, such as --columns and --drop)"
+        super().error(message)
+
+
 def build_parser() -> ArgumentParser:
     """Describe the commands and their options."""
-    parser = ArgumentParser(
+    parser = _Parser(
         prog="adaam",
         description="Cluster the rows of a table, or learn a linear metric from them, without labels.",
         epilog=EXAMPLES,
@@ -204,9 +214,12 @@ def _clusters(text: str) -> int | str:
     if text == "auto":
         return text
     try:
-        return int(text)
+        count = int(text)
     except ValueError:
         raise ArgumentTypeError(f"{text!r} is neither a whole number nor auto") from None
+    if count < 1:
+        raise ArgumentTypeError(f"{count} is no number of clusters; use 1 or more")
+    return count
 
 
 def _add_learner_options(command: ArgumentParser, clusters: Callable[[str], int | str] = int) -> None:

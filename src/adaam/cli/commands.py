@@ -4,6 +4,7 @@ import sys
 import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def inspect(arguments: Namespace) -> None:
     try:
         width = len(encoder.fit(frame).get_feature_names_out())
     except CellError as error:
-        print(f"Clustering would stop. {located(error, frame, arguments.rows)}.")
+        print(f"Clustering would stop. {located(error, frame, arguments.rows)}")
     except TableError as error:
         print(f"Clustering would stop. {arguments.rows}: {error}")
     else:
@@ -71,11 +72,14 @@ def cluster(arguments: Namespace) -> None:
     truth_file = arguments.truth if arguments.truth and Path(arguments.truth).exists() else None
     targets = [output, arguments.model, arguments.plot, arguments.report]
     check_outputs([arguments.rows, truth_file], targets, force=arguments.force)
-    check_formats(output, arguments.plot)
+    check_formats(output, arguments.plot, arguments.report)
+    check_model_file(arguments.model)
     model = clusterer(arguments)
     rows = in_memory(read_rows(arguments.rows, arguments), arguments.rows)
     if rows.n_rows is not None and rows.n_rows < 2:
         raise TableError(f"{arguments.rows}: holds {counted(rows.n_rows, 'row')}; clustering needs at least 2.")
+    if rows.n_rows is not None and arguments.clusters != "auto" and arguments.clusters > rows.n_rows:
+        raise TableError(f"--clusters {arguments.clusters}: {arguments.rows} has {rows.n_rows} rows. Ask for fewer.")
     if (arguments.plot or arguments.report) and isinstance(rows.X, RowSource):
         drawn = "--plot" if arguments.plot else "--report"
         raise TableError(f"{arguments.rows}: is too large to draw. Leave {drawn} out, or draw a part of the rows.")
@@ -141,7 +145,7 @@ def report(rows: Rows, model: AdaAMClustering, arguments: Namespace, classes: An
         name = arguments.truth if rows.frame is not None and arguments.truth in rows.frame.names else "known class"
         missing = missing_cells(np.asarray(classes))
         known = {name: [None if gone else str(each) for each, gone in zip(classes, missing, strict=True)]}
-    return model.report(
+    made = model.report(
         rows.X,
         names=rows.names,
         ids=rows.ids,
@@ -151,6 +155,7 @@ def report(rows: Rows, model: AdaAMClustering, arguments: Namespace, classes: An
         columns=known,
         title="standard input" if arguments.rows == STANDARD else Path(arguments.rows).name,
     )
+    return replace(made, data=replace(made.data, first_row=1))  # as in the table of results
 
 
 def text_column(encoder: TableEncoder) -> str | None:
@@ -220,6 +225,7 @@ def fit(arguments: Namespace) -> None:
     if not (arguments.dry_run or arguments.output):
         raise TableError("fit needs a model file to write: add -o FILE, or --dry-run.")
     check_outputs([arguments.rows], [arguments.output], force=arguments.force)
+    check_model_file(arguments.output)
     rows = read_rows(arguments.rows, arguments)
     pairs: Any = RowBlocks() if arguments.pairs == "blocks" else arguments.pairs
     for line in rows.report:
@@ -242,7 +248,7 @@ def predict(arguments: Namespace) -> None:
     """Tell the cluster of new rows by a model that was kept."""
     output = arguments.output or STANDARD
     check_outputs([arguments.model, arguments.rows], [output], force=arguments.force)
-    check_formats(output, None)
+    check_formats(output)
     kept = load(arguments.model)
     model = estimator_of(kept)
     if not hasattr(model, "predict"):
@@ -344,7 +350,7 @@ def learner(arguments: Namespace) -> AdaAM:
     )
 
 
-def check_formats(output: str, plot: str | None) -> None:
+def check_formats(output: str, plot: str | None = None, page: str | None = None) -> None:
     """Refuse kinds of files that cannot be written before an hour of work, not after."""
     if output != STANDARD:
         check_ending(output)
@@ -352,6 +358,14 @@ def check_formats(output: str, plot: str | None) -> None:
         from adaam.report.figures import check_drawable
 
         check_drawable(plot)
+    if page and Path(page).suffix.lower() not in (".html", ".htm"):
+        raise TableError(f"{page}: a page is an HTML file; give it a name that ends in .html.")
+
+
+def check_model_file(target: str | None) -> None:
+    """Refuse standard output, which is for results."""
+    if target == STANDARD:
+        raise TableError("-: a model is not written to standard output; name a file, such as model.adaam.")
 
 
 def say(text: str) -> None:

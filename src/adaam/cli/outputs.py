@@ -1,6 +1,7 @@
 """Outputs of a command, checked before work starts: nothing that exists is overwritten unless the user says so."""
 
 import os
+import shlex
 import stat
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,7 +84,9 @@ def _check_writable(target: str) -> None:
     if path.is_dir():
         raise OutputError(f"{target}: is a folder. Name a file in it.")
     if not path.parent.is_dir():
-        raise OutputError(f"{target}: its folder does not exist. Make it first: mkdir -p {path.parent}")
+        raise OutputError(
+            f"{target}: its folder does not exist. Make it first: mkdir -p {shlex.quote(str(path.parent))}"
+        )
     if path.exists() and not os.access(path, os.W_OK):
         raise OutputError(f"{target}: you have no permission to write it. Choose another name, or change that.")
     # Outputs are written beside their place and then take it, so the folder itself must be writable.

@@ -22,6 +22,7 @@ from adaam.tables import (
     TableEncoder,
     TableError,
     TextForm,
+    check_names,
     missing_cells,
     numbers_of,
     read_delimited,
@@ -94,10 +95,10 @@ def add_column_options(command: ArgumentParser) -> None:
     for kind, does in (
         ("number", "use these columns as numbers"),
         ("category", "use these columns as categories"),
-        ("date", "use these dates, as numbers of days"),
+        ("date", "use these dates or durations, as numbers of days"),
     ):
         group.add_argument(f"--{kind}", nargs="+", default=[], metavar="NAME", help=does)
-    group.add_argument("--text", metavar="NAME", help="cluster by the words of this column (TF-IDF)")
+    group.add_argument("--text", metavar="NAME", help="cluster by the words of this column alone (TF-IDF)")
     group.add_argument(
         "--missing",
         choices=["impute", "drop-columns", "drop-rows", "error"],
@@ -108,7 +109,7 @@ def add_column_options(command: ArgumentParser) -> None:
     group.add_argument(
         "--na", nargs="+", default=[], metavar="TEXT", help="treat these texts as missing values too, such as -999"
     )
-    group.add_argument("--decimal", choices=[".", ","], help="decimal sign of numbers")
+    group.add_argument("--decimal", choices=[".", ","], metavar="SIGN", help='decimal sign of numbers, "." or ","')
     group.add_argument("--thousands", metavar="SIGN", help='sign between thousands, "" for none')
     group.add_argument(
         "--max-categories",
@@ -228,6 +229,10 @@ def table_rows(frame: Frame, arguments: Namespace) -> Rows:
 
 def encoder_for(frame: Frame, arguments: Namespace) -> tuple[TableEncoder, str | None]:
     """Return the encoder that the options describe, and the column of known classes, if one was named."""
+    for option in ("columns", "drop", "number", "category", "date"):
+        check_names(f"--{option}", listed(getattr(arguments, option) or [], frame), frame)
+    for option in ("id", "text"):
+        check_names(f"--{option}", [name] if (name := getattr(arguments, option)) else [], frame)
     kinds = {name: kind for kind in ("number", "category", "date") for name in listed(getattr(arguments, kind), frame)}
     kinds |= {arguments.text: "text"} if arguments.text else {}
     kinds |= {arguments.id: "id"} if arguments.id else {}

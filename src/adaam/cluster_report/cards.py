@@ -15,6 +15,8 @@ from adaam.cluster_words import WordEffect
 N_EFFECTS = 6
 SMALL_EFFECT, MEDIUM_EFFECT = 0.2, 0.5  # by Cohen's convention; what is smaller is not told, or not in the summary
 N_SUMMARY = {"words": 4, "effects": 2}
+N_LONGEST_SUMMARY = {"words": 6, "effects": 4}  # of clusters that would be told alike
+LONGEST_NAME = 40  # characters of a name or value in a summary
 N_NEIGHBORS = 3
 FIRM = 0.995  # strength from which on a row is no borderline case
 N_EXAMPLES = {"pictures": 6, "lines": 4}
@@ -57,6 +59,7 @@ def cluster_cards(
     n_examples = N_EXAMPLES["lines" if pictures is None else "pictures"]
     near = _neighbors(known, centers)
     weakest = weakest_rows(known)
+    summaries = _summaries([_summary_parts(told, cluster) for cluster in range(known.n_clusters)], told)
     cards = []
     for cluster in range(known.n_clusters):
         members = known.labels == cluster
@@ -68,7 +71,7 @@ def cluster_cards(
                 size=int(members.sum()),
                 strength=float(known.strengths[members].mean()) if members.any() else 0.0,
                 firmness=None if firmness is None else float(firmness[cluster]),
-                summary=_summary(told, cluster),
+                summary=summaries[cluster],
                 effects=() if told.profiles is None else _effects(told.profiles, cluster, told.values, members),
                 words=words,
                 categories=told.categories[cluster],
@@ -87,17 +90,34 @@ def _means(Z: FloatMatrix, labels: IntVector, n_clusters: int) -> FloatMatrix:
     return np.array([(rows if len(rows) else Z).mean(axis=0) for rows in found])
 
 
-def _summary(told: Told, cluster: int) -> str:
-    """Describe a cluster by its words, or by its largest effects, as in "plan: basic, low orders"."""
+def _summaries(parts: list[list[str]], told: Told) -> list[str]:
+    """Describe each cluster in a few words; by more of them where clusters would be described alike."""
+    kind = "words" if told.words is not None else "effects"
+    lengths = [N_SUMMARY[kind]] * len(parts)
+    for _ in range(N_LONGEST_SUMMARY[kind] - N_SUMMARY[kind]):
+        found = [tuple(each[:n]) for each, n in zip(parts, lengths, strict=True)]
+        lengths = [n + (found.count(each) > 1) for each, n in zip(found, lengths, strict=True)]
+    return [", ".join(each[:n]) for each, n in zip(parts, lengths, strict=True)]
+
+
+def _summary_parts(told: Told, cluster: int) -> list[str]:
+    """Describe a cluster by its words, or by its largest effects, as in "plan: basic", "low orders"."""
     if told.words is not None and told.words[cluster]:
-        return ", ".join(each.word for each in told.words[cluster][: N_SUMMARY["words"]])
+        return [each.word for each in told.words[cluster]]
     effects: list[FeatureEffect] = [] if told.profiles is None else told.profiles.top(cluster)
-    parts = [(abs(each.effect), f"{'high' if each.effect > 0 else 'low'} {each.name}") for each in effects]
+    parts = [(abs(each.effect), f"{'high' if each.effect > 0 else 'low'} {shortened(each.name)}") for each in effects]
     parts += [
-        (each.effect, f"{name}: {each.word}") for name, each in told.categories[cluster] if name not in told.aside
+        (each.effect, f"{shortened(name)}: {shortened(each.word)}")
+        for name, each in told.categories[cluster]
+        if name not in told.aside
     ]
     largest = sorted((part for part in parts if part[0] >= MEDIUM_EFFECT), key=lambda part: -part[0])
-    return ", ".join(words for _, words in largest[: N_SUMMARY["effects"]])
+    return [words for _, words in largest]
+
+
+def shortened(text: str, longest: int = LONGEST_NAME) -> str:
+    """Return a text, cut where it is longer than a heading can be."""
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
 def _effects(profiles: ClusterProfiles, cluster: int, values: Any, members: Any) -> tuple[CardEffect, ...]:

@@ -131,6 +131,8 @@ class ReportData:
     layers: tuple[ReportLayer, ...] = ()
     tree: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
     outliers: tuple[int, ...] = ()  # rows, the most outlying first
+    names_features: bool = True  # whether features, or columns of a table, are compared
+    first_row: int = 0  # what the first row is called, where rows have no ids
 
     @property
     def n_rows(self) -> int:
@@ -158,4 +160,4 @@ class ReportData:
 
     def row_name(self, row: int) -> str:
         """Return what a row is called: its id, or its number."""
-        return f"row {row}" if self.ids is None else self.ids[row]
+        return f"row {row + self.first_row}" if self.ids is None else self.ids[row]

@@ -96,6 +96,7 @@ def report_data(
         choice=_choice(model.selection_),
         ids=None if ids is None else tuple(str(each) for each in ids),
         columns=listed,
+        names_features=has_features or table is not None,
         texts=None if texts is None else tuple(str(texts[row]) for row in shown),
         images=pictures,
         layers=layers,
@@ -206,7 +207,7 @@ def _firmness(layers: Sequence[ReportLayer], labels: IntVector) -> FloatVector |
 
 def _choice(selection: Selection) -> Choice:
     best, starts = selection.best, selection.starts
-    told = f"{len(starts)} starts agree with the clusters by {np.mean(starts or 0.0):.2f} (adjusted Rand index)."
+    told = f"{len(starts)} starts agree with the clusters: mean adjusted Rand index {np.mean(starts or 0.0):.2f}."
     agreeing = [told] if starts else []
     return Choice(
         metric=f"{best.metric}, preparation “{best.preparation}”, {best.n_components} columns",

@@ -5,6 +5,7 @@ from html import escape
 
 import numpy as np
 
+from adaam.cluster_report.cards import LONGEST_NAME, shortened
 from adaam.cluster_report.data import CardEffect, Choice, ClusterCard, CountCurve, Node, ReportData
 from adaam.cluster_words import WordEffect
 from adaam.palette import cluster_color
@@ -129,8 +130,10 @@ def _words(each: ClusterCard) -> str:
 
 def _word(column: str, word: WordEffect) -> str:
     said = f"{percent(word.share)} of its rows, {percent(word.rest_share)} of the others"
-    of = f"{escape(column)}: " if column else ""
-    return f'<li title="{said}">{of}<b>{escape(word.word)}</b> <small>{percent(word.share)}</small></li>'
+    named = f"{column}: {word.word}; " if len(column) + len(word.word) > LONGEST_NAME else ""
+    of = f"{escape(shortened(column))}: " if column else ""
+    told = f"{of}<b>{escape(shortened(word.word))}</b> <small>{percent(word.share)}</small>"
+    return f'<li title="{escape(named)}{said}">{told}</li>'
 
 
 def examples(data: ReportData, rows: Sequence[int], of: ClusterCard | None = None, notes: Sequence[str] = ()) -> str:
@@ -156,7 +159,7 @@ def _row(data: ReportData, row: int, of: ClusterCard | None) -> str:
     telling = [each.name for each in of.effects] if of is not None else []
     columns = sorted(data.columns, key=lambda each: telling.index(each.name) if each.name in telling else len(telling))
     values = [(each.name, each.values[place]) for each in columns[:N_VALUES]]
-    told = " · ".join(f"{escape(key)}&nbsp;{escape(_value(value))}" for key, value in values)
+    told = " · ".join(f"{escape(shortened(key))}&nbsp;{escape(shortened(_value(value)))}" for key, value in values)
     return f"<b>{name}</b> <span>{told}</span>"
 
 
@@ -219,11 +222,12 @@ def outliers(data: ReportData) -> str:
     if not data.outliers:
         told.append("No row stands out.")
     elif data.outlier_scores[data.outliers[0]] < OUTLYING:
-        told.append(f"No row is far from all others; these have the highest scores. {least}")
+        told.append(f"No row is far from all others. The rows below have the highest scores. {least}")
     else:
-        told.append(f"The rows that fit their surroundings least. {least}")
+        told.append(f"The rows with the highest outlier scores. {least}")
     rows = data.outliers[:N_OUTLIERS]
-    notes = [f"{data.outlier_scores[row]:.2f}" for row in rows]
+    of = "" if data.images is not None else "score "
+    notes = [f"{of}{data.outlier_scores[row]:.2f}" for row in rows]
     return f'<p class="hint">{" ".join(told)}</p>{examples(data, rows, None, notes)}'
 
 
@@ -239,38 +243,40 @@ def choice(each: Choice) -> str:
 
 def _count(count: CountCurve) -> str:
     firm = (
-        f"other starts, thresholds and resolutions give {count.low}, too"
+        "other starts, thresholds and resolutions give the same number"
         if count.low == count.high
         else f"other starts, thresholds and resolutions give {count.low} to {count.high}"
     )
-    return (
-        f"<h3>How firm is the number?</h3><p>{plural(count.n_clusters, 'cluster')} found; {firm}. A cluster is split "
-        "where its two parts are separate: where far fewer links join them than join the halves of one cloud.</p>"
-        f"{_steps(count.steps)}"
+    curve = (
         '<div class="plot panel" id="count-plot" role="img" aria-label="Modularity, and how separate the two clusters '
         'of the last split are, for each number of clusters"></div>'
+    )
+    return (
+        f"<h3>How certain is the number?</h3><p>{plural(count.n_clusters, 'cluster')} found; {firm}. A cluster is "
+        "split if its two parts are separate, that is, if far fewer links of the neighbour graph join them than would "
+        "join the two halves of a single cloud of points.</p>"
+        f"{_steps(count.steps)}{curve if len(count.modularity) > 1 else ''}"
     )
 
 
 def _steps(steps: Sequence[str]) -> str:
-    return f'<ol class="steps">{"".join(f"<li>{escape(step)}</li>" for step in steps)}</ol>' if steps else ""
+    items = "".join(f"<li>{escape(step).replace(' -', ' −')}</li>" for step in steps)
+    return f'<ol class="steps">{items}</ol>' if steps else ""
 
 
 def _trials(each: Choice) -> str:
-    numeric = [all(_is_number(row[j]) for row in each.trials) for j in range(len(each.headings))]
-    kinds = [' class="number"' if is_number else "" for is_number in numeric]
-    heads = "".join(
-        f'<th scope="col"{kind}>{escape(head)}</th>' for head, kind in zip(each.headings, kinds, strict=True)
-    )
+    kept = [j for j in range(len(each.headings)) if any(row[j] != "–" for row in each.trials)]
+    kinds = {j: ' class="number"' if all(_is_number(row[j]) for row in each.trials) else "" for j in kept}
+    heads = "".join(f'<th scope="col"{kind}>{escape(each.headings[j])}</th>' for j, kind in kinds.items())
     rows = "".join(
         f'<tr class="{"chosen" if place == each.chosen else ""}">'
-        + "".join(f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(row, kinds, strict=True))
+        + "".join(f"<td{kind}>{escape(row[j])}</td>" for j, kind in kinds.items())
         + f"<td>{'✓ chosen' if place == each.chosen else ''}</td></tr>"
         for place, row in enumerate(each.trials)
     )
     return (
-        '<h3>What was tried</h3><p class="hint">Simplest first. Of metrics and heads that none clearly beats, the '
-        "simplest is taken; labels play no part.</p>"
+        '<h3>What was tried</h3><p class="hint">In order of simplicity. The simplest metric and head that no '
+        "other clearly beats are chosen, without labels.</p>"
         '<div class="box panel" tabindex="0" role="region" aria-label="What was tried"><table class="trials">'
         f'<thead><tr>{heads}<th scope="col"><span class="sr">chosen</span></th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"

@@ -23,10 +23,12 @@ LINKS = (
     ("rows", "Rows"),
     ("choice", "Method"),
 )
-UNTOLD = (
-    "The features have no names, so cards do not say what sets clusters apart. To see it, pass names=, texts= or "
-    "images= to report, or cluster a table whose rows have their texts beside them."
+UNNAMED = (
+    "The features have no names, so the cards do not show what sets clusters apart. To see it, pass names=, texts= or "
+    "images= to report, or cluster a table that also has a column of texts."
 )
+ALIKE = "No feature differs much between the clusters."
+ONE = "All rows are in one cluster, so there is nothing to compare it with."
 LEAST_NAMED = 0.025  # share of the rows from which on a cluster's number fits into the bar of sizes
 
 
@@ -48,7 +50,7 @@ def page(data: ReportData, charting: str | None = None) -> str:
         "facts": "\n".join(f"<li><b>{value}</b><span>{name}</span></li>" for name, value in _facts(data)),
         "sizes": "\n".join(_size(each, data.n_rows) for each in sorted(data.cards, key=_size_of, reverse=True)),
         "cards_hint": _cards_hint(data),
-        "untold": "" if _is_told(data) else f'<p class="hint">{UNTOLD}</p>',
+        "untold": f'<p class="hint">{untold}</p>' if (untold := _untold(data)) else "",
         "cards": "\n".join(card(data, each) for each in data.cards),
         "layers": _layers(data),
         "outliers": outliers(data),
@@ -69,7 +71,7 @@ def sampled(data: ReportData) -> str:
     kept = "; sizes, effects" + (" and the download of labels" if data.holds_all_labels else "")
     return (
         f"Map and table show {len(data.shown):,} of {data.n_rows:,} rows, drawn at random from each cluster{kept} "
-        "count all of them."
+        "cover all of them."
     )
 
 
@@ -118,24 +120,35 @@ def _size(each: ClusterCard, n_rows: int) -> str:
     )
 
 
-def _is_told(data: ReportData) -> bool:
-    """Whether the page says what clusters are about."""
-    return data.texts is not None or any(each.effects or each.pictures for each in data.cards)
+def _untold(data: ReportData) -> str:
+    """Say why the page does not tell what clusters are about, where it does not."""
+    if data.n_clusters == 1:
+        return ONE + (" Groups in it that are less clear are shown as layers." if len(data.layers) > 1 else "")
+    if data.texts is not None or any(each.effects or each.pictures for each in data.cards):
+        return ""
+    return ALIKE if data.names_features else UNNAMED
 
 
 def _cards_hint(data: ReportData) -> str:
     said = []
     if any(each.effects for each in data.cards):
         said.append(
-            "Bars: how far the cluster's mean lies from that of all other rows, in standard deviations (Cohen's d; "
-            "0.8 is called large), then both means."
+            "Bars show how far the mean of the cluster is from that of all other rows, in standard deviations "
+            "(Cohen's d; 0.8 is called large), followed by the two means."
         )
     if any(each.words or each.categories for each in data.cards):
-        said.append("Words and categories: the most telling ones, with the share of the cluster's rows that have them.")
+        said.append("Words and categories come with the share of the cluster's rows that have them.")
     if any(each.firmness is not None for each in data.cards):
-        said.append("Firmness tells how separate a cluster is from what it would merge with: 1 is apart, 0 one cloud.")
-    said.append("Exemplars are its most typical rows; borderline rows belong to it least.")
-    said.append("Neighbouring clusters come with the membership they share.")
+        said.append(
+            "Firmness tells how separate a cluster is from the one it would be merged with first: 1 is fully separate, "
+            "0 not at all."
+        )
+    said.append("Strength is the mean over the rows of the share of a row's links that stay within the cluster.")
+    said.append(
+        "Exemplars are the most typical rows. Borderline rows are the least certain ones, with their strength and the "
+        "cluster they could belong to instead."
+    )
+    said.append("Neighbouring clusters are the nearest ones, with the share of membership they have in common.")
     return " ".join(said)
 
 
@@ -144,18 +157,18 @@ def _layers(data: ReportData) -> str:
         return ""
     return (
         '<section id="layers" aria-labelledby="layers-title"><h2 id="layers-title">Layers</h2><p class="hint">The same '
-        "rows in coarser and finer clusters: the top line is the coarsest layer, below each cluster are the finer ones "
-        "it consists of. A click colours the map by that layer and highlights the cluster. Tinted: the clusters of "
-        "this page.</p>"
+        "rows in coarser and finer clusters. The top line is the coarsest layer; below each cluster are the finer ones "
+        "it consists of. Click a cluster to colour the map by its layer and highlight it. The clusters described above "
+        "are tinted.</p>"
         f"{layer_tree(data)}</section>"
     )
 
 
 def _rows_hint(data: ReportData) -> str:
     if not data.is_sampled:
-        return f"All {data.n_rows:,} rows. Strength says how firmly a row belongs to its cluster, from 0 to 1."
+        return f"All {data.n_rows:,} rows. Strength is how firmly a row belongs to its cluster, from 0 to 1."
     rest = (
-        f"The download of all labels holds all {data.n_rows:,}."
+        f"The download of all labels has all {data.n_rows:,}."
         if data.holds_all_labels
         else "Labels of all rows are in the model's labels_."
     )

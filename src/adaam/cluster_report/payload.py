@@ -22,6 +22,7 @@ def payload(data: ReportData) -> dict[str, Any]:
         "summaries": [each.summary for each in data.cards],
         "palette": COLORS,
         "outlier": OUTLIER,
+        "first_row": data.first_row,
         "holds_all": data.holds_all_labels,
         "rows": _numbers(data.shown, "<i4"),
         "labels": _numbers(data.labels[of], "<i4" if data.n_clusters > 32767 else "<i2"),

@@ -75,5 +75,6 @@ class Selection:
             line(row, ">" if t.chosen else " ") for row, t in zip(rows, self.trials, strict=True)
         ]
         counted = [str(self.count)] if self.count is not None else []
-        repeated = [f"{len(self.starts)} starts agree with it by {np.mean(self.starts):.2f}."] if self.starts else []
+        agreement = f"mean adjusted Rand index {np.mean(self.starts or 0):.2f}"
+        repeated = [f"{len(self.starts)} starts agree with the clusters: {agreement}."] if self.starts else []
         return "\n".join([*counted, *table, *self.steps, *repeated])

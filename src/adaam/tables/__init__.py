@@ -2,7 +2,7 @@
 
 from adaam.tables.columns import Column
 from adaam.tables.delimited import TextForm, read_delimited
-from adaam.tables.encoder import TableEncoder
+from adaam.tables.encoder import TableEncoder, check_names
 from adaam.tables.features import numbers_of
 from adaam.tables.frame import CellError, Frame, TableError, counted, frame_of, missing_cells
 from adaam.tables.nested import is_vector_part
@@ -16,6 +16,7 @@ __all__ = [
     "TableEncoder",
     "TableError",
     "TextForm",
+    "check_names",
     "counted",
     "frame_of",
     "is_vector_part",

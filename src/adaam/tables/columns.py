@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from adaam._typing import FloatVector
-from adaam.tables.dates import date_form, looks_like_dates
+from adaam.tables.dates import DURATION, are_durations, date_form, looks_like_dates
 from adaam.tables.frame import Cells, missing_cells
 from adaam.tables.number_text import MEASURES, NumberSigns, parsed_numbers
 
@@ -223,8 +223,13 @@ def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: l
         numbers[absent] = np.nan
         true, false = sorted(counts, key=lambda text: text.lower() not in TRUE)[:: len(counts) - 1]
         return Content("boolean", f"{true} as 1, {false} as 0", absent, numbers)
-    if looks_like_dates(counts):
-        return Content("date", "dates", absent, form=date_form(counts) or "")
+    is_date = looks_like_dates(counts)
+    form = date_form(counts) if is_date else None
+    if form is None and are_durations(counts):
+        return Content("date", "durations", absent, form=DURATION)
+    if is_date:
+        told = "dates in more than one form" if form is None else "times" if form.startswith("%H") else "dates"
+        return Content("date", told, absent, form=form or "")
     few = {str(cells[i]).strip() for i in bad}
     n, n_distinct = len(present), len(counts)
     share = 1 - len(bad) / n
@@ -240,7 +245,7 @@ def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: l
     if n_distinct <= most and (n_distinct <= n / 2 or n_distinct < n < 10):
         kind = "classes" if CLASS_NAME.fullmatch(name) else "category"
         return Content(kind, f"{n_distinct} categories", absent, n_distinct=n_distinct)
-    n_words = sum(len(text.split()) for text in present) / n
+    n_words = sum(any(map(str.isalpha, word)) for text in present for word in text.split()) / n
     if n_words >= 3:
         return Content("text", f"free text, {n_words:.0f} words on average", absent)
     if n_distinct >= 0.95 * n:

@@ -33,6 +33,12 @@ FORMS = (
     "%H:%M", "%H:%M:%S",
 )  # fmt: skip
 SECONDS_PER_DAY = 86_400.0
+DURATION = "duration"  # the form of durations, beside those of dates
+DURATIONS = (
+    r"(?:(\d+) days?,?\s+)?(\d+):(\d{2})(?::(\d{2}(?:\.\d+)?))?",  # 36:05:00, 1 days 12:05:00
+    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?",  # PT36H5M
+    r"(?:(\d+) ?d(?:ays?)? ?)?(\d+) ?h(?:rs?|ours?)? ?(\d+) ?m(?:ins?|inutes?)?(?: ?(\d+) ?s(?:ecs?|econds?)?)?",
+)
 LONGEST_DATE = 64  # characters; a longer cell is none
 
 
@@ -43,6 +49,11 @@ def looks_like_dates(cells: Iterable[str]) -> bool:
         return False
     hits = sum(bool(PATTERN.fullmatch(text)) for text in texts)
     return bool(texts) and hits >= 0.95 * len(texts)
+
+
+def are_durations(cells: Iterable[str]) -> bool:
+    """Whether every cell is a duration, such as 36:05:00, 1 days 12:05:00, PT36H5M or 36 h 5 min."""
+    return all(_seconds(cell.strip()) is not None for cell in cells)
 
 
 def date_form(cells: Iterable[str]) -> str | None:
@@ -58,19 +69,32 @@ def date_form(cells: Iterable[str]) -> str | None:
 
 
 def days(cells: Cells, form: str, absent: Any) -> tuple[FloatVector, list[int]]:
-    """Return days since 1970, NaN where absent, and the places of cells that cannot be read."""
+    """Return days since 1970, or days of duration, NaN where absent, and the places of cells that cannot be read."""
     values = np.full(len(cells), np.nan)
     if cells.dtype.kind == "M":
         values[~absent] = cells[~absent].astype("datetime64[ms]").astype(np.float64) / (1000 * SECONDS_PER_DAY)
         return values, []
     bad = []
     for i in np.flatnonzero(~absent).tolist():
-        moment = _moment(str(cells[i]).strip(), form)
+        text = str(cells[i]).strip()
+        moment = _seconds(text) if form == DURATION else _moment(text, form)
         if moment is None:
             bad.append(i)
         else:
             values[i] = moment / SECONDS_PER_DAY
     return values, bad
+
+
+def _seconds(text: str) -> float | None:
+    """Return the seconds of a duration."""
+    if len(text) > LONGEST_DATE:
+        return None
+    found = next((found for form in DURATIONS if (found := re.fullmatch(form, text))), None)
+    if found is None or not any(found.groups()):
+        return None
+    return sum(
+        float(part or 0) * unit for part, unit in zip(found.groups(), (SECONDS_PER_DAY, 3600, 60, 1), strict=True)
+    )
 
 
 def _moment(text: str, form: str) -> float | None:

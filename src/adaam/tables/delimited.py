@@ -79,7 +79,7 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
     text, notes = decoded_text(data, label, form.encoding)
     text, first_line = _body(text, form)
     if not text.strip():
-        raise TableError(f"{label}: is empty.")
+        raise TableError(f"{label}: {f'no line is left after --skip {form.skip}' if form.skip else 'is empty'}.")
     if re.match(r"\s*<(?:!doctype html|html|\?xml)\b", text, re.IGNORECASE):
         raise TableError(
             f"{label}: is a web page or XML, not a table. Was it downloaded from a page that asks to log in?"
@@ -95,6 +95,12 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
     if plain is not None:
         return plain
     rows, lines = _rows(text, sep, label, first_line, form.comment)
+    _check_last_quote(text, sep, label, lines, first_line)
+    if not sep and form.sep is None and (unlike := _unlike_lines(rows)):
+        notes.append(
+            f"lines hold unlike numbers of {SIGN_NAMES[unlike]}, so each line is read as one cell; --sep {unlike!r} "
+            "splits them"
+        )
     n_empty = _empty_at_end(rows)
     if n_empty == len(rows):
         raise TableError(f"{label}: is empty.")
@@ -240,6 +246,28 @@ def _rows(text: str, sep: str, label: str, first_line: int, comment: str) -> tup
             rows.append(row or [""])
             lines.append(line)
         line = first_line + (reader.line_num if sep != " " else line - first_line + 1)
+
+
+def _check_last_quote(text: str, sep: str, label: str, lines: list[int], first_line: int) -> None:
+    """Refuse a last row that begins with a quote that is not closed: it has swallowed the rows below."""
+    if sep == " " or not lines:
+        return
+    last = "".join(text.splitlines(keepends=True)[lines[-1] - first_line :])
+    try:
+        list(csv.reader(io.StringIO(last, newline=""), delimiter=sep or "\x1f", skipinitialspace=True, strict=True))
+    except csv.Error as error:
+        if "end of data" in str(error):
+            raise TableError(
+                f"{label}: line {lines[-1]} opens a quote that is never closed, so the lines below it are taken for "
+                "one cell. Close or remove it."
+            ) from error
+
+
+def _unlike_lines(rows: list[list[str]]) -> str:
+    """Return the separator that the first line and most others hold, though not equally often, or ""."""
+    cells = [row[0] for row in rows[:SAMPLED_ROWS]]
+    first, *rest = cells
+    return next((sep for sep in SEPARATORS if sep in first and sum(sep in cell for cell in rest) > 0.5 * len(rest)), "")
 
 
 def _empty_at_end(rows: list[list[str]]) -> int:

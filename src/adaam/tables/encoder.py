@@ -131,9 +131,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 raise CellError(column.reason, _row_in(column, frame, self._na_values()))
         if not any(column.is_taken for column in self.columns_):
             told = "; ".join(str(column) for column in self.columns_[:5])
-            raise TableError(
-                f"no column is left to use ({len(self.columns_)} columns, n_samples={frame.n_rows}): {told}."
-            )
+            raise TableError(f"no column is left to use: {told}.")
         self.columns_ = tuple(self._scaled(column, frame) for column in self.columns_)
         return self
 
@@ -157,7 +155,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         listed = None if self.columns is None else list(self.columns)
         dropped = list(self.drop or ())
         for option, names in (("columns", listed or ()), ("drop", dropped), ("kinds", kinds)):
-            _check_names(option, names, frame)
+            check_names(option, names, frame)
         for kind in kinds.values():
             check_word("kinds", kind, KINDS)
         texts = [name for name, kind in kinds.items() if kind == "text"]
@@ -321,7 +319,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return replace(column, center=center, scale=scale)
 
 
-def _check_names(option: str, names: Iterable[str], frame: Frame) -> None:
+def check_names(option: str, names: Iterable[str], frame: Frame) -> None:
+    """Refuse names that are none of the table's columns."""
     for name in names:
         if name not in frame.names:
             close = [each for each in frame.names if each.lower() == name.lower()]

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from adaam._checks import warn_caller
 from adaam._typing import FloatMatrix
 from adaam.tables.columns import FALSE, TRUE, Column
-from adaam.tables.dates import days
+from adaam.tables.dates import SECONDS_PER_DAY, days
 from adaam.tables.frame import CellError, Cells, TableError, frame_of, missing_cells
 from adaam.tables.number_text import parsed_numbers, table_signs
 from adaam.tables.treatment import MISSING_CATEGORY, OTHER_CATEGORY, category_texts
@@ -119,6 +119,10 @@ def own_values(column: Column, cells: Cells, na_values: tuple[str, ...]) -> Any:
         values[bad] = np.nan
         return values
     texts = np.full(len(cells), None, dtype=object)
+    if column.kind == "date" and "%d" in column.form:  # in the order of time, as text of the year first
+        moments, bad = days(cells, column.form, absent)
+        if not bad:
+            cells = np.round(moments * SECONDS_PER_DAY).astype("datetime64[s]")
     if cells.dtype.kind == "M":
         present = cells[~absent].astype("datetime64[s]")
         is_day = bool((present == present.astype("datetime64[D]")).all())

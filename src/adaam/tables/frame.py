@@ -1,6 +1,8 @@
 """The one form of a table in here: named columns of numbers, dates, or text with None for missing."""
 
 import numbers
+import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -128,6 +130,11 @@ def missing_cells(cells: Cells, na_values: Iterable[str] = ()) -> npt.NDArray[np
     # What ends in a digit is no mark of ours: most cells are settled here, without a call.
     marked = [cell is None or (not cell[-1:].isdigit() and _marks_nothing(cell, given)) for cell in cells.tolist()]
     return np.array(marked, dtype=bool)
+
+
+def shell_word(text: str) -> str:
+    """Return a text as one word of a command line, quoted where a shell would take it apart."""
+    return text if re.fullmatch(r"[\w@%+=:,./-]+", text) else shlex.quote(text)
 
 
 def counted(n: int, noun: str) -> str:

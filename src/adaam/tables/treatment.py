@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.impute import SimpleImputer
 
 from adaam.tables.columns import MOST_MISSING, Column, Content
-from adaam.tables.dates import days
-from adaam.tables.frame import Cells, TableError
+from adaam.tables.dates import DURATION, days
+from adaam.tables.frame import Cells, TableError, shell_word
 from adaam.tables.number_text import MEASURES, NumberSigns
 
 MISSING_CATEGORY = "(missing)"
@@ -42,15 +42,16 @@ def treated(name: str, cells: Cells, found: Content, signs: NumberSigns, wish: W
     kind = wish.kind or _kind_to_take(found, wish)
     if found.kind == "mixed" and kind in (None, "number"):
         return replace(column, treatment="refused", reason=_first_bad(name, cells, found))
-    if kind is None or kind == "id" or found.kind in ("empty", "constant"):
+    is_mark = found.kind == "constant" and column.n_missing > 0 and wish.kind == "category"
+    if kind is None or kind == "id" or (found.kind in ("empty", "constant") and not is_mark):
         return replace(column, kind=kind or found.kind, reason=_why_left_out(name, found, wish))
     share = float(found.absent.mean())
     if column.n_missing and wish.missing != "impute":
         if wish.missing == "error":
             row = int(np.argmax(found.absent)) + 1
             told = (
-                f"column {name!r}: {_missing(column, found)}, the first in row {row}; leave it out with --drop {name}, "
-                "or choose another way with --missing"
+                f"column {name!r}: {_missing(column, found)}, the first in row {row}; leave it out with "
+                f"--drop {shell_word(name)}, or choose another way with --missing"
             )
             return replace(column, treatment="refused", reason=told)
         return replace(column, reason=_missing(column, found))
@@ -78,20 +79,26 @@ def _kind_to_take(found: Content, wish: Wish) -> str | None:
 
 
 def _why_left_out(name: str, found: Content, wish: Wish) -> str:
-    shown = f"'{name}'" if " " in name else name
+    shown = shell_word(name)
     if wish.kind == "id":
         return "id, as requested"
     n_missing = int(found.absent.sum())
     if found.kind not in ("empty", "constant") and n_missing > MOST_MISSING * len(found.absent):
         return f"{n_missing} of {len(found.absent)} values missing, and {found.detail}"
     use = "number" if found.numbers is not None else "category"
+    in_one_form = "written in one, " if found.kind == "date" and not found.form and use == "category" else ""
+    is_mark = found.kind == "constant" and n_missing > 0
     return {
         "id": f"id: {found.detail}; --{use} {shown} uses it",
-        "date": f"dates; --date {shown} uses them as days",
+        "date": f"{found.detail}; {in_one_form}--date {shown} uses them as days"
+        if use == "category"
+        else f"timestamps; --number {shown} uses them",
         "text": f"{found.detail}; --text {shown} uses its words",
         "classes": f"named like known classes; --truth {shown} scores against them, --{use} {shown} uses it",
         "category": f"{found.detail}, too many to encode; --category {shown} encodes the most frequent",
-        "constant": f"constant: {found.detail}",
+        "constant": f"{found.detail} or missing; --category {shown} uses whether it is there"
+        if is_mark
+        else f"constant: {found.detail}",
         "empty": "no values at all",
     }[found.kind]
 
@@ -100,22 +107,24 @@ def _first_bad(name: str, cells: Cells, found: Content) -> str:
     row = found.bad[0]
     cell = str(cells[row])
     more = f" ({len(found.bad) - 1} more rows hold no number either)" if len(found.bad) > 1 else ""
-    shown = f"'{name}'" if " " in name else name
+    shown = shell_word(name)
     units = sorted({match["unit"] for each in found.bad[:1000] if (match := MEASURES.search(str(cells[each]).strip()))})
     if len(units) > 1:
         return (
             f"column {name!r} holds numbers in {' and '.join(units[:3])}, as in row {row + 1}: {cell[:40]!r}; write "
             f"them in one unit, or leave the column out with --drop {shown}"
         )
-    above = ", or skip lines above the table with --skip N" if row < 5 else ""
+    if 1 < len(found.bad) == int((~found.absent).sum()):
+        return (
+            f"column {name!r}: row {row + 1} holds {cell[:40]!r}, which is not one number, and no other cell is; split "
+            f"the column, set its signs with --decimal and --thousands, or leave it out with --drop {shown}"
+        )
+    above = ", leave the column out with --drop {}, or skip lines above the table with --skip N"
+    last = above if row < 5 else ", or leave the column out with --drop {}"
     return (
         f"column {name!r} is numeric, but row {row + 1} holds {cell[:40]!r}{more}; correct the cell, treat it as "
-        f"missing with --na {_quoted(cell[:40])}, or leave the column out with --drop {shown}{above}"
+        f"missing with --na {shell_word(cell[:40])}{last.format(shown)}"
     )
-
-
-def _quoted(text: str) -> str:
-    return f"'{text}'" if not text.isalnum() else text
 
 
 def _missing(column: Column, found: Content) -> str:
@@ -132,7 +141,7 @@ def _number(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
 
 def _date(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
     if found.numbers is not None:
-        return _filled(column, found.numbers, found, "number")
+        return _filled(replace(column, kind="number"), found.numbers, found, "timestamps as numbers")
     values, bad = days(cells, column.form or "ISO", found.absent)
     if bad:
         shown = str(cells[bad[0]])[:40]
@@ -141,7 +150,8 @@ def _date(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
             f"({column.form or 'ISO'}). Write all dates in one form, such as 2024-05-31, or leave the column out."
         )
     form = "" if column.form in ("ISO", "") else f", read as {column.form}"
-    told = _filled(column, values, found, f"dates as days since 1970{form}")
+    words = "durations as days" if column.form == DURATION else f"{found.detail} as days since 1970{form}"
+    told = _filled(column, values, found, words)
     return replace(told, treatment="encoded")
 
 

@@ -25,7 +25,7 @@ const Data = (() => {
   const strength = (place) => strengths[at(place)] / STEPS;
   const outlierScore = (place) => outlierScores[at(place)] / STEPS;
   const layerLabel = (layer, place) => layers[layer].labels[at(place)];
-  const rowName = (place) => (raw.ids ? raw.ids[at(place)] : `row ${rows[place]}`);
+  const rowName = (place) => (raw.ids ? raw.ids[at(place)] : `row ${rows[place] + raw.first_row}`);
   const labelName = (value) => (value < 0 ? "no cluster" : `cluster ${value}`);
   const describe = (place) => `${rowName(place)}, ${labelName(label(place))}, strength ${strength(place).toFixed(2)}`;
 
@@ -46,7 +46,7 @@ const Data = (() => {
     }
     return `${lines.join("\n")}\n`;
   }
-  const rowNumber = (i) => (raw.holds_all ? i : rows[i]);
+  const rowNumber = (i) => (raw.holds_all ? i : rows[i]) + raw.first_row;
   const csvOfAll = () => csv(labels.keys(), rowNumber);
   const csvOf = (places) => csv(places.map(at), rowNumber);
 

@@ -46,6 +46,6 @@
   await Pictures.start();
   Table.start();
   await Atlas.start();
-  if (raw.count) await Plot.show(document.getElementById("count-plot"), counts, { displayModeBar: false });
+  if (raw.count?.modularity.length > 1) await Plot.show(document.getElementById("count-plot"), counts, { displayModeBar: false });
   document.documentElement.dataset.ready = "true";
 })();

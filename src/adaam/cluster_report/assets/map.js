@@ -7,6 +7,7 @@ const Atlas = (() => {
   const inspector = document.getElementById("inspector");
   const chosenRows = document.getElementById("selection");
   const DIM = 0.07;
+  const MOST_KINDS = 60; // of a column of words; more colours tell nothing
   const state = { space: "neighbours", coloring: "cluster", highlight: null, selected: null, row: null, drag: Plot.isTouch() ? "scroll" : "lasso" };
   const stage = new Stage({
     stage: document.getElementById("stage"), plot, ring: document.getElementById("ring"), live: document.getElementById("live"),
@@ -98,7 +99,7 @@ const Atlas = (() => {
     const select = make("select", { id: "coloring", onchange: (event) => { color(event.target.value); } },
       option("cluster", "cluster"), option("strength", "strength"), option("outlier", "outlier score"),
       ...group("layers", Data.layers.map((layer, k) => option(`layer:${k}`, `layer ${k + 1}: ${layer.n} cluster${layer.n === 1 ? "" : "s"}`))),
-      ...group("columns", raw.columns.map((column, k) => option(`column:${k}`, column.name))));
+      ...group("columns", raw.columns.flatMap((column, k) => (column.number || new Set(column.values).size <= MOST_KINDS ? [option(`column:${k}`, column.name)] : []))));
     document.getElementById("map-controls").append(
       make("label", {}, "Colour by ", select),
       pick("Layout", state.space, [["neighbours", "neighbours"], ["plane", "plane"]], set("space")),

@@ -99,7 +99,8 @@ class Stage {
     const [px, py] = [x.map(across), y.map(down)];
     const sorted = (rows, axis) => rows.map((row) => axis[row]).sort((a, b) => a - b);
     const spots = groups.map((group) => { const rows = Stage.densest(group.rows, px, py, 0.09 * Math.max(width, height)); return { ...group, xs: sorted(rows, x), ys: sorted(rows, y) }; }).sort((a, b) => b.rows.length - a.rows.length);
-    const taken = spots.map(({ xs, ys, tag }) => { const [half, high] = [tag.length * size * 0.35 + 5, size * 0.75 + 4]; const [cx, cy] = [across(at(xs, 0.5)), down(at(ys, 0.5))]; return [cx - half, cy - high, cx + half, cy + high]; });
+    const tagSize = ({ tag }) => [tag.length * size * 0.35 + 5, size * 0.75 + 4]; // half of its width and height
+    const taken = spots.map((spot) => { const { xs, ys } = spot; const [half, high] = tagSize(spot); const [cx, cy] = [across(at(xs, 0.5)), down(at(ys, 0.5))]; return [cx - half, cy - high, cx + half, cy + high]; });
     const tags = spots.map(({ xs, ys, tag, color }) => ({
       ...shared, x: at(xs, 0.5), y: at(ys, 0.5), text: `<b>${Plot.escapeHtml(tag)}</b>`, bgcolor: Plot.style("--panel"), bordercolor: color, borderwidth: 1.5, borderpad: 2, opacity: 0.9,
     }));
@@ -108,8 +109,11 @@ class Stage {
     const words = spots.filter((spot) => spot.words).flatMap((spot) => {
       const lines = Stage.lines(spot.words);
       const [half, high] = [Math.max(...lines.map((line) => line.length)) * size * 0.3 + 3, lines.length * size * 0.66 + 3];
-      const [left, right, cx] = [0.02, 0.98, 0.5].map((share) => across(at(spot.xs, share)));
-      const [bottom, top, cy] = [0.02, 0.98, 0.5].map((share) => down(at(spot.ys, share)));
+      const [tagHalf, tagHigh] = tagSize(spot);
+      const [cx, cy] = [across(at(spot.xs, 0.5)), down(at(spot.ys, 0.5))];
+      // Beside the rows, and beside the group's own number where they all lie beneath it.
+      const [left, right] = [Math.min(across(at(spot.xs, 0.02)), cx - tagHalf), Math.max(across(at(spot.xs, 0.98)), cx + tagHalf)];
+      const [bottom, top] = [Math.max(down(at(spot.ys, 0.02)), cy + tagHigh), Math.min(down(at(spot.ys, 0.98)), cy - tagHigh)];
       const boxes = [[cx, bottom + high + 4], [cx, top - high - 4], [right + half + 6, cy], [left - half - 6, cy]].map(([mx, my]) => [mx - half, my - high, mx + half, my + high]).filter(isFree);
       if (!boxes.length) return [];
       const counts = boxes.map(covered);
