@@ -41,7 +41,7 @@ TABLE1_MARKDOWN = """\
 | PCAN | literature | – (55.30) | – | **70.00** (64.20) | 70.00 |
 | k-means | raw | – | – | 50.00 | 50.00 |
 
-Accuracy (%): average and maximum over rounds (1, 2 a case), each the best of several k-means++ runs by inertia. \
+Accuracy (%): average and maximum over rounds (1, 2 per case), each the best of several k-means++ runs by inertia. \
 Best of each column in bold (* in plain text).
 
 UMIST: 151 of the 575 images of the file behind the published results are upsampled from the 32x32 set.

@@ -157,7 +157,11 @@ class ClusterCountDisplay(KeptDisplay):
         numbers = np.arange(1, len(self.count.modularities) + 1)
         ax.plot(numbers, self.count.modularities, linewidth=1.0, linestyle="--", label="modularity")
         # Entry c - 1 belongs to the merge that leaves c clusters, so it tells why there are more than c.
-        shown = {"marker": "o", "linewidth": 1.5, "label": "links between the two merged, one cloud being 1"} | style
+        shown = {
+            "marker": "o",
+            "linewidth": 1.5,
+            "label": "links between the two merged (one cloud: 1)",
+        } | style
         (self.line_,) = ax.plot(numbers, np.minimum(self.count.separations, 1.0), **shown)
         ax.axvspan(self.count.low - 0.5, self.count.high + 0.5, alpha=0.15, label="range of the estimate")
         ax.axvline(self.count.n_clusters, linewidth=1.0, color="black")

@@ -86,8 +86,8 @@ def accuracy_table(found: Sequence[Summary], left_out: Sequence[str] = ()) -> Ta
             columns.append((f"{title_of(dataset)} {word}", _numbers(numbers, paper)))
     rounds = ", ".join(map(str, sorted({each.rounds for each in found})))
     notes = [
-        f"Accuracy (%): average and maximum over rounds ({rounds} a case), each the best of several k-means++ runs by "
-        "inertia. Best of each column in bold (* in plain text)."
+        f"Accuracy (%): average and maximum over rounds ({rounds} per case), each the best of several k-means++ runs "
+        "by inertia. Best of each column in bold (* in plain text)."
     ]
     listed = [DATASETS[name] for name in by_dataset(found) if name in DATASETS]
     notes += [f"{each.title}: {each.note}." for each in listed if each.note]

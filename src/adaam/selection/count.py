@@ -64,9 +64,8 @@ class ClusterCount:
     steps: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        found = (
-            f"{_clusters(self.n_clusters)} found ({self.low} to {self.high} over starts, thresholds and resolutions)."
-        )
+        numbers = "the same" if self.low == self.high else f"{self.low} to {self.high}"
+        found = f"{_clusters(self.n_clusters)} found ({numbers} with other starts, thresholds and resolutions)."
         return "\n".join([found, *self.steps])
 
 

@@ -55,25 +55,22 @@ class Selection:
         return replace(self, count=count, starts=starts)
 
     def __str__(self) -> str:
-        heads = ("preparation", "metric", "head", "columns", "modularity", "separation", "agreement")
-        rows = [
-            (
-                *(t.preparation, t.metric, t.head, str(t.n_components), f"{t.modularity:.3f}"),
-                "" if t.separation is None else f"{t.separation:.3f}",
-                f"{t.agreement:.2f}",
-            )
-            for t in self.trials
+        columns: list[tuple[str, list[str]]] = [
+            ("preparation", [t.preparation for t in self.trials]),
+            ("metric", [t.metric for t in self.trials]),
+            ("head", [t.head for t in self.trials]),
+            ("columns", [str(t.n_components) for t in self.trials]),
+            ("modularity", [f"{t.modularity:.3f}" for t in self.trials]),
+            ("separation", ["" if t.separation is None else f"{t.separation:.3f}" for t in self.trials]),
+            ("agreement", [f"{t.agreement:.2f}" for t in self.trials]),
         ]
-        widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
-
-        def line(cells: tuple[str, ...], mark: str) -> str:
-            left = [cell.ljust(width) for cell, width in zip(cells[:3], widths[:3], strict=True)]
-            right = [cell.rjust(width) for cell, width in zip(cells[3:], widths[3:], strict=True)]
-            return f"{mark} {'  '.join(left + right)}"
-
-        table = [line(heads, " ")] + [
-            line(row, ">" if t.chosen else " ") for row, t in zip(rows, self.trials, strict=True)
-        ]
+        aligned = []
+        for place, (head, cells) in enumerate(columns):
+            if any(cells):
+                width = max(map(len, [head, *cells]))
+                aligned.append([cell.ljust(width) if place < 3 else cell.rjust(width) for cell in [head, *cells]])
+        marks = [" ", *(">" if t.chosen else " " for t in self.trials)]
+        table = [f"{mark} {'  '.join(cells)}" for mark, *cells in zip(marks, *aligned, strict=True)]
         counted = [str(self.count)] if self.count is not None else []
         agreement = f"mean adjusted Rand index {np.mean(self.starts or 0):.2f}"
         repeated = [f"{len(self.starts)} starts agree with the clusters: {agreement}."] if self.starts else []

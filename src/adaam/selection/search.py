@@ -214,7 +214,7 @@ def _climb(outcomes: list[Outcome], n_clusters: int) -> tuple[Outcome, list[str]
         gain = modularity_gain(best.rows, current.rows)
         taken = gain.is_clear
         verdict = "taken" if taken else f"not taken: a gain must exceed {N_ERRORS:g} standard errors"
-        steps.append(f"{best.title}: {gain.value:+.3f} ± {gain.standard_error:.3f}, {verdict}.")
+        steps.append(f"{best.title}: {gain.value:+.4f} ± {gain.standard_error:.4f}, {verdict}.")
         current = best if taken else current
     assert current is not None
     if not current.contender.learned or not discriminates(n_clusters):

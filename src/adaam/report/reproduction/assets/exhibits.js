@@ -215,7 +215,7 @@ const Exhibits = (() => {
 
     componentsPart() {
       const { data } = this;
-      const part = make("div", {}, make("h3", {}, "What AdaAM's metric looks at"));
+      const part = make("div", {}, make("h3", {}, "Components of AdaAM's metric"));
       if (!data.about.is_image) {
         this.weightsPlot = make("div", { class: "plot", role: "img", "aria-label": "Weights of each component" });
         part.append(make("p", { class: "hint" }, "Each component is a weighted sum of features; blue counts against, brown for."), this.weightsPlot);
