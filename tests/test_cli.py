@@ -148,6 +148,13 @@ def test_bad_usage_exits_with_2(arguments):
         assert "argument --clusters: 'many' is neither a whole number nor auto" in result.stderr
 
 
+def test_errors_of_estimators_name_the_option_and_not_the_parameter(rows):
+    result = run("fit", rows / "rows.npy", "--clusters", 3, "--components", 9, "-o", rows / "m.adaam")
+    assert result.returncode == 1
+    assert "--components 9 exceeds the rank" in result.stderr
+    assert "Use --components <= " in result.stderr
+
+
 def test_targets_are_refused_before_the_work(tmp_path):
     for option, target, message in (
         ("-o", tmp_path / "labels.txt", "is not known"),

@@ -1,5 +1,6 @@
 """The command line: parses and calls; errors become one line and an exit code."""
 
+import re
 import signal
 import sys
 import warnings
@@ -15,6 +16,8 @@ from adaam.cli.tables import add_column_options, add_reading_options
 from adaam.interrupts import interruptible
 
 DEFAULT_OUT = "adaam-results"
+# Parameters of estimators that options give, as they are called in errors; their values follow after a sign of equality.
+PARAMETERS = re.compile(r"\b(?:n_(clusters|components|neighbors)|(contamination))\b(=(?=\S))?")
 EXAMPLES = """examples:
   adaam inspect customers.csv
   adaam cluster customers.csv --clusters 5 -o clusters.csv --model customers.adaam
@@ -273,8 +276,9 @@ def _run(arguments: Namespace) -> int:
         print(f"adaam: error: {error}", file=sys.stderr)
         return 1
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
-        told = output_error(error) if isinstance(error, OSError) else error
-        print(f"adaam: error: {told or type(error).__name__}", file=sys.stderr)
+        told = str(output_error(error) if isinstance(error, OSError) else error) or type(error).__name__
+        told = PARAMETERS.sub(lambda found: f"--{found[1] or found[2]}{' ' if found[3] else ''}", told)
+        print(f"adaam: error: {told}", file=sys.stderr)
         discard_unwritten(sys.stdout)
         return 1
     return 0
