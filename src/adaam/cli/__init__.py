@@ -16,7 +16,7 @@ from adaam.cli.tables import add_column_options, add_reading_options
 from adaam.interrupts import interruptible
 
 DEFAULT_OUT = "adaam-results"
-# Parameters of estimators that options give, as they are called in errors; their values follow after a sign of equality.
+# Parameters of estimators that options give, as errors call them; where a value follows, so does a sign of equality.
 PARAMETERS = re.compile(r"\b(?:n_(clusters|components|neighbors)|(contamination))\b(=(?=\S))?")
 EXAMPLES = """examples:
   adaam inspect customers.csv
