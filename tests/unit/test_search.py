@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from adaam.engines import CPUEngine
+from adaam.engines import CPUEngine, resolve_engine
 
 pytest.importorskip("numba", reason="numba is not installed")
 
@@ -21,7 +21,7 @@ def small_tiles(monkeypatch):
 
 
 def assert_nearest(X, k):
-    indices, distances = search.nearest_others(X, k, 1.0)
+    indices, distances = search.nearest_others(X, k)
     _, expected = oracles.neighbors(X, k)
     scale = 1e-12 * np.abs(X).max()
     np.testing.assert_allclose(distances, expected, rtol=1e-12, atol=scale)
@@ -52,7 +52,7 @@ def test_few_leading_columns_and_many_give_the_same_neighbours(rng, monkeypatch)
     found = []
     for n_leading in (64, 128, 150):
         monkeypatch.setattr(search, "cheapest_leading", lambda *_, q=n_leading: q)
-        found.append(search.nearest_others(X, 7, 1.0))
+        found.append(search.nearest_others(X, 7))
     for indices, distances in found[1:]:
         np.testing.assert_array_equal(indices, found[0][0])
         np.testing.assert_array_equal(distances, found[0][1])
@@ -63,14 +63,14 @@ def test_tiles_of_any_size_give_the_same_neighbours(rng, monkeypatch):
     _, expected = oracles.neighbors(X, 6)
     for tile_rows in (7, 64, 65, 200, 512):
         monkeypatch.setattr(search, "TILE_ROWS", tile_rows)
-        _, distances = search.nearest_others(X, 6, 1.0)
+        _, distances = search.nearest_others(X, 6)
         np.testing.assert_allclose(distances, expected, rtol=1e-12)
 
 
 def test_rows_whose_squares_vanish_or_that_are_all_equal_are_given_back(rng):
     X = rng.standard_normal((300, 4))
-    assert search.nearest_others(X * 1e-170, 3, 1.0) is None
-    assert search.nearest_others(np.ones((300, 4)), 3, 1.0) is None
+    assert search.nearest_others(X * 1e-170, 3) is None
+    assert search.nearest_others(np.ones((300, 4)), 3) is None
 
 
 @pytest.mark.parametrize("k", [1, 7, 60])
@@ -82,7 +82,7 @@ def test_a_guess_names_k_others_and_measures_them(rng, k, leaf_rows):
     leaves = search.kd_leaves(search.tree_columns(X, scaling), leaf_rows)
     order = np.concatenate(leaves)
     rows = search.Float32Rows(X, scaling, order)
-    trees = search.tree_leaves(rows.tree_rows, leaves, leaf_rows)
+    trees = search.tree_leaves(rows.rows[:, : search.TREE_COLUMNS], leaves, leaf_rows)
     indices, distances = search.approximate_neighbors(search.leading_columns(rows, 64), trees, k)
     assert (indices != np.arange(600)[:, None]).all()
     assert all(len(set(row)) == k for row in indices)
@@ -112,8 +112,8 @@ def test_rows_that_float32_cannot_tell_apart_are_given_back(rng, monkeypatch):
     X = rng.standard_normal((300, 2)) * 1e-9
     X[0] = 1.0
     monkeypatch.setattr(search, "MAX_CANDIDATES", 8)
-    assert search.nearest_others(X, 3, 1.0) is None
-    assert search.nearest_others(np.full((300, 2), 1e200) * X, 3, 1.0) is None
+    assert search.nearest_others(X, 3) is None
+    assert search.nearest_others(np.full((300, 2), 1e200) * X, 3) is None
 
 
 def test_neighbours_of_the_engine_are_the_same_with_and_without_numba(rng):
@@ -124,13 +124,9 @@ def test_neighbours_of_the_engine_are_the_same_with_and_without_numba(rng):
     np.testing.assert_allclose(a.distances, b.distances, rtol=1e-12, atol=1e-15)
 
 
-def test_queries_find_their_nearest_among_all_rows(rng):
-    X = rng.standard_normal((300, 70)) / np.arange(1, 71)
-    order = rng.permutation(300)
-    rows = search.Float32Rows(X, search.normalization(X), order)
-    queries = np.arange(0, 300, 7)
-    bounds = np.full(300, 4.1, np.float32)  # no two rows of the unit ball are farther apart
-    indices, distances = search.true_neighbors(X, search.leading_columns(rows, 64), bounds, queries, order, 5)
-    expected, apart = oracles.neighbors(X, 5)
-    np.testing.assert_array_equal(indices, expected[order[queries]])
-    np.testing.assert_allclose(distances, apart[order[queries]], rtol=1e-12)
+def test_any_recall_is_met_by_all_neighbours(rng):
+    X = rng.standard_normal((5000, 30))
+    found = [CPUEngine(kernels="numba", recall=share).neighbor_graph(X, 5, 1.0) for share in (0.1, 1.0)]
+    np.testing.assert_array_equal(found[0].indices, found[1].indices)
+    with pytest.raises(ValueError, match="recall=2"):
+        resolve_engine(CPUEngine(recall=2.0))

@@ -114,7 +114,7 @@ def _compile(dtype: type) -> None:
         X = np.random.default_rng(0).standard_normal((40, 3))
         screened.PrunedPass(X, np.ones(40), X, Bracket(0.5, 1.0), dtype).run(slice(0, 40))
         screened.cut_laplacian(X, 1.0, X, np.ones(40), np.ones(40), None, cut=1.0)
-        search.nearest_others(X, 2, 1.0)
+        search.nearest_others(X, 2)
 
 
 @contextmanager

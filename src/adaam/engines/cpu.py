@@ -64,9 +64,8 @@ class CPUEngine:
         use (`pip install adaam[fast]`), or NumPy and SciPy. "auto" is numba where it is installed and there are
         thousands of rows; results agree to rounding.
     recall : float, default=1.0
-        Share of true neighbours that is enough. 1.0 means all of them, whatever kernels there are. Less is faster from
-        32,768 rows on, with numba: the search then looks into nearby cells of rows alone, as many as sampled neighbours
-        need, measures on 100 other rows what that finds, and searches all pairs where it is less.
+        Share of true neighbours that is enough. All of them are found, whatever it is: an approximate search was no
+        faster than a fit can tell (decision 0021). The parameter stays for settings and model files of before.
     """
 
     tile_bytes: int = 1 << 25
@@ -198,7 +197,7 @@ class CPUEngine:
             if self._uses_search(X, n_neighbors):
                 from adaam.engines.neighbors import search
 
-                nearest = search.nearest_others(X, n_neighbors, self.recall)
+                nearest = search.nearest_others(X, n_neighbors)
             else:
                 nearest = neighbor_tiles.nearest_others(X, n_neighbors, self._tile_rows())
         return neighbor_tiles.brute_force(X, n_neighbors) if nearest is None else nearest

@@ -20,7 +20,7 @@ from numba import types
 from numba.extending import intrinsic, models, register_model
 
 from adaam._typing import FloatMatrix, FloatVector, IntVector
-from adaam.engines.blocks import for_each, ordered_map, row_blocks, short_blocks
+from adaam.engines.blocks import for_each, row_blocks
 from adaam.engines.compiled import PANEL, panel_count
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
@@ -309,10 +309,3 @@ def unpack_rows(product: FloatMatrix, d: int) -> FloatMatrix:
     """Sums laid out as (panels, rows x columns of a panel), row by row and in float64."""
     rows = product.reshape(len(product), -1, PANEL).transpose(1, 0, 2)
     return np.asarray(rows.reshape(rows.shape[0], -1)[:, :d], np.float64)
-
-
-def largest_magnitude(X: FloatMatrix) -> float:
-    """Return the largest magnitude, or 1 where all are zero."""
-    blocks = short_blocks(len(X), 2 * X.shape[1])
-    parts = ordered_map(lambda rows: max(X[rows].max(initial=0.0), -X[rows].min(initial=0.0)), blocks)
-    return float(max(parts, default=0.0)) or 1.0

@@ -39,13 +39,10 @@ class ClusterPlan:
     worker_bytes: int
 
     def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"  cluster {self.n_workers} workers, {self.n_threads} threads; {self.n_blocks} blocks of "
-                f"{self.block_rows} rows",
-                f"          about {self.n_tasks} tasks, up to {self.moved_bytes / 1e9:.1f} GB moved and "
-                f"{self.worker_bytes / 1e9:.1f} GB a worker",
-            ]
+        return (
+            f"  cluster {self.n_workers} workers, {self.n_threads} threads; {self.n_blocks} blocks of "
+            f"{self.block_rows} rows\n          about {self.n_tasks} tasks, up to {self.moved_bytes / 1e9:.1f} GB "
+            f"moved and {self.worker_bytes / 1e9:.1f} GB a worker"
         )
 
 

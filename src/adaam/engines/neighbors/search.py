@@ -4,22 +4,19 @@ The pass takes squared distances in a few leading columns of large variance, in 
 them enters by its norm alone: |x - y| is never less than the difference of the norms. So a pair that is too far in
 these columns is too far, and only the few others are measured in all columns, in float32 and then in float64.
 
-With a `recall` below 1, a search among very many rows passes only over pairs in nearby cells, of rows around the same
-centre. How many cells around each are nearby is chosen by the true neighbours of some rows, and what that finds is
-measured on other rows; where it is too little, or no cheaper, the pass goes over all pairs.
-
 Compiled loops index rows in place: taking a view of one costs more than what is done with it. Counters start at zero
 wherever a loop is to be vectorised, since only then no index can be negative.
 """
 
 from collections.abc import Iterator
-from itertools import chain, pairwise
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from adaam._typing import BoolArray, FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import for_each, ordered_map, row_blocks, short_blocks
 from adaam.engines.simd import (
     ONES,
@@ -46,16 +43,9 @@ MEASURED_PAIR, MEASURED_COLUMN = 600.0, 4.0
 N_TREES = 2  # each rotated another way
 LEAF_ROWS = 1024  # rows of a leaf, at most
 TILE_ROWS = 512
-QUERY_ROWS = 16  # queries whose distances to all rows are made at once
 STEP = 64  # columns after which a distance that is too large already is given up; a fixed number is vectorised
 QUEUE = 1024  # pairs that wait until they are measured
 MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
-CELL_ROWS = 140  # rows of a cell, at most on average
-APPROXIMATE_ROWS = 1 << 15  # from here on a recall below 1 passes over nearby cells in place of all pairs
-CHOOSING_ROWS = 200  # rows whose true neighbours tell how many cells are nearby
-RECALL_ROWS = 100  # other rows whose true neighbours tell what was missed
-MOST_SHORT = 0.02  # of all rows, those for which too few others were found nearby
-MOST_PASSED = 0.5  # of all pairs; past it all of them are as cheap
 
 Found: TypeAlias = tuple[IntMatrix, FloatMatrix]
 
@@ -112,14 +102,6 @@ class Float32Rows:
         # Rounding of d products and sums whose terms add up to at most 4, half an eps each, and of the rows themselves.
         self.error = 4.0 * (d + 32) * 2.0**-24
 
-    @property
-    def tree_rows(self) -> FloatMatrix:
-        """Columns by which trees split."""
-        return self.rows[:, :TREE_COLUMNS]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
 
 def kd_leaves(rows: FloatMatrix, leaf_rows: int) -> list[IntVector]:
     """Split at the median of the column of largest variance, until no part is larger than a leaf."""
@@ -154,7 +136,7 @@ def leading_columns(rows32: Float32Rows, n_leading: int) -> LeadingColumns:
     head, tail = rows32.rows[:, :n_leading], rows32.rows[:, n_leading:]
     # Summed, not left over from |x|²: the root of what a difference loses would be larger than the error allowed.
     rest = np.sqrt(np.einsum("ij,ij->i", tail, tail))
-    right = np.ones((len(rows32), n_leading + 3), np.float32)
+    right = np.ones((len(rows32.rows), n_leading + 3), np.float32)
     right[:, :n_leading] = head
     right[:, n_leading] = rest
     right[:, n_leading + 2] = np.einsum("ij,ij->i", head, head) + rest**2
@@ -165,7 +147,7 @@ def leading_columns(rows32: Float32Rows, n_leading: int) -> LeadingColumns:
 
 def guess_columns(rows32: Float32Rows) -> int:
     """Number of columns, in whole steps, that hold most of a distance: enough to tell which rows look near."""
-    some = rows32.rows[:: max(1, len(rows32) // SAMPLED_ROWS)]
+    some = rows32.rows[:: max(1, len(rows32.rows) // SAMPLED_ROWS)]
     held = np.cumsum(np.square(some - some.mean(axis=0)).sum(axis=0))
     n_columns = int(np.searchsorted(held, GUESS_SHARE * held[-1])) + 1
     return min(len(held), -(-n_columns // STEP) * STEP)
@@ -234,55 +216,11 @@ class CandidatePairs(NamedTuple):
     value: FloatVector
 
 
-class Cells(NamedTuple):
-    """Rows laid out cell by cell."""
-
-    order: IntVector  # row at each place
-    labels: IntVector  # cell at each place
-    centers: FloatMatrix
-
-    def slices(self) -> list[slice]:
-        """Places of each cell."""
-        ends = np.searchsorted(self.labels, np.arange(len(self.centers) + 1))
-        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
-
-    def ranks(self) -> IntMatrix:
-        """Of each two cells, how many centres are nearer to one of them than the other's is; of both, the fewer."""
-        distances = np.square(self.centers).sum(axis=1) - 2.0 * (self.centers @ self.centers.T)
-        np.fill_diagonal(distances, -np.inf)  # of equal centres another may come first
-        ranks = distances.argsort(axis=1).argsort(axis=1)
-        return np.asarray(np.minimum(ranks, ranks.T))
-
-
-def cells_of(rows: FloatMatrix) -> Cells:
-    """Put rows around the nearest of the means of small leaves; near leaves follow one another."""
-    centers = np.array([rows[leaf].mean(axis=0) for leaf in kd_leaves(rows, CELL_ROWS)])
-    halves = np.square(centers).sum(axis=1) / 2
-
-    def nearest(part: slice) -> IntVector:
-        return np.asarray((halves - rows[part] @ centers.T).argmin(axis=1))
-
-    used, labels = np.unique(np.concatenate(list(ordered_map(nearest, row_blocks(len(rows), LEAF_ROWS)))), False, True)
-    order = np.argsort(labels, kind="stable")
-    return Cells(order, labels[order], centers[used])
-
-
-def pairs_within_bounds(
-    leading: LeadingColumns, bounds: FloatVector, blocks: list[slice], near: BoolArray | None, most: int
-) -> CandidatePairs | None:
-    """Pairs within the bound of their first row, in both directions; None where there are more than `most`.
-
-    Rows meet those of their own block and of earlier ones: of all, or of those that are near by a matrix.
-    """
-
-    def within(block: int) -> CandidatePairs:
-        met = range(block + 1) if near is None else np.flatnonzero(near[block, : block + 1])
-        rows = np.concatenate([np.arange(blocks[i].start, blocks[i].stop, dtype=np.int32) for i in met])
-        return swept(leading, bounds, rows, blocks[block])
-
+def pairs_within_bounds(leading: LeadingColumns, bounds: FloatVector, most: int) -> CandidatePairs | None:
+    """Pairs within the bound of their first row, in both directions; None where there are more than `most`."""
     found: list[CandidatePairs] = []
     n_found = 0
-    for part in ordered_map(within, range(len(blocks))):
+    for part in ordered_map(partial(swept, leading, bounds), row_blocks(len(bounds), TILE_ROWS)):
         found.append(part)
         n_found += len(part.row)
         if n_found > most:
@@ -290,15 +228,15 @@ def pairs_within_bounds(
     return _joined(found)
 
 
-def swept(leading: LeadingColumns, bounds: FloatVector, rows: IntVector, columns: slice) -> CandidatePairs:
-    """Pairs of some rows and a later one among some columns, each within the bound of its first row."""
+def swept(leading: LeadingColumns, bounds: FloatVector, columns: slice) -> CandidatePairs:
+    """Pairs of a row and a later one among some columns, each within the bound of its first row."""
     # A tile may hold each of its pairs twice, once for either direction.
     most = 2 * TILE_ROWS * (columns.stop - columns.start)
     found = CandidatePairs(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.float32))
     right = pack_columns(leading.right[columns])
     parts = []
-    for some in row_blocks(len(rows), TILE_ROWS):
-        n_found = sweep_pairs(leading, bounds, rows[some], right, columns.start, columns.stop, found)
+    for rows in row_blocks(columns.stop, TILE_ROWS):
+        n_found = sweep_pairs(leading, bounds, rows.start, rows.stop, right, columns.start, columns.stop, found)
         parts.append(CandidatePairs(*(array[:n_found].copy() for array in found)))
     return _joined(parts)
 
@@ -307,99 +245,39 @@ def _joined(parts: list[CandidatePairs]) -> CandidatePairs:
     return CandidatePairs(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
-def nearest_others(X: FloatMatrix, k: int, recall: float) -> Found | None:
-    """Indices and distances of the k nearest others of each row, nearest first; None where float32 is too coarse.
-
-    At least a share `recall` of them are true ones, as far as some rows tell; 1.0 means all, proven.
-    """
+def nearest_others(X: FloatMatrix, k: int) -> Found | None:
+    """Indices and distances of the k nearest others of each row, nearest first; None where float32 is too coarse."""
     scaling = normalization(X)
     if not SMALLEST < scaling.peak < LARGEST:
         return None
-    tree_rows = tree_columns(X, scaling)
-    cells = cells_of(tree_rows) if len(X) >= APPROXIMATE_ROWS and recall < 1.0 else None
     leaf_rows = max(LEAF_ROWS, 4 * k)
-    leaves = (
-        kd_leaves(tree_rows, leaf_rows) if cells is None else [cells.order[q] for q in row_blocks(len(X), leaf_rows)]
-    )
+    leaves = kd_leaves(tree_columns(X, scaling), leaf_rows)
     order = np.concatenate(leaves).astype(np.intp)
     rows32 = Float32Rows(X, scaling, order)
     if not rows32.squares.any():  # rows are all equal, or their squares vanish
         return None
     n_guess = guess_columns(rows32)
     leading = leading_columns(rows32, n_guess)
-    known = approximate_neighbors(leading, tree_leaves(rows32.tree_rows, leaves, leaf_rows), k)
-    bounds = known[1][:, -1] + np.float32(2.0 * rows32.error)
+    _, distances = approximate_neighbors(leading, tree_leaves(rows32.rows[:, :TREE_COLUMNS], leaves, leaf_rows), k)
+    bounds = distances[:, -1] + np.float32(2.0 * rows32.error)
     n_leading = cheapest_leading(rows32, bounds)
     leading = leading if n_leading == n_guess else leading_columns(rows32, n_leading)
-    found = None if cells is None else _in_near_cells(X, rows32.error, leading, bounds, cells, k, recall)
-    if found is None:
-        pairs = pairs_within_bounds(leading, bounds, row_blocks(len(X), TILE_ROWS), None, MAX_CANDIDATES * k * len(X))
-        found = None if pairs is None else ranked(X, pairs, order, order, k, rows32.error)
-    if found is None:
-        return None
-    indices, distances = np.empty_like(found[0]), np.empty_like(found[1])
-    indices[order], distances[order] = found
-    return indices, distances
+    pairs = pairs_within_bounds(leading, bounds, MAX_CANDIDATES * k * len(X))
+    return None if pairs is None else ranked(X, pairs, order, k, rows32.error)
 
 
-def _in_near_cells(
-    X: FloatMatrix, error: float, leading: LeadingColumns, bounds: FloatVector, cells: Cells, k: int, recall: float
-) -> Found | None:
-    """Neighbours in nearby cells, by places; None where this does not find enough, or is no cheaper than all pairs."""
-    n, order, labels, ranks = len(X), cells.order, cells.labels, cells.ranks()
-    queries = np.linspace(0, n - 1, min(n, CHOOSING_ROWS + RECALL_ROWS)).astype(np.intp)
-    true = true_neighbors(X, leading, bounds, queries, order, k)
-    # One query of three measures what the others choose. Half of what may be missed is left to chance.
-    measuring = np.arange(len(queries)) % 3 == 1
-    cell_of_row = np.empty_like(labels)
-    cell_of_row[order] = labels
-    needed = ranks[labels[queries[~measuring], None], cell_of_row[true[0][~measuring]]]
-    near = ranks <= np.quantile(needed, (1.0 + recall) / 2.0, method="higher")
-    sizes = np.bincount(labels)
-    if sizes @ near @ sizes > MOST_PASSED * n * n:
-        return None
-    pairs = pairs_within_bounds(leading, bounds, cells.slices(), near, MAX_CANDIDATES * k * n)
-    if pairs is None:
-        return None
-    found = ranked(X, pairs, order, order, k, error)
-    short = np.flatnonzero(np.isinf(found[1][:, -1]))
-    if len(short) > MOST_SHORT * n:
-        return None
-    if len(short):  # there are fewer others nearby: they are looked for among all
-        found[0][short], found[1][short] = true_neighbors(X, leading, bounds, short, order, k)
-    reached = found[1][queries[measuring]] <= true[1][measuring, -1:]
-    return found if reached.mean() >= recall else None
-
-
-def true_neighbors(
-    X: FloatMatrix, leading: LeadingColumns, bounds: FloatVector, queries: IntVector, order: IntVector, k: int
-) -> Found:
-    """Nearest others of some places, among all."""
-
-    def within(part: slice) -> CandidatePairs:
-        own = queries[part]
-        near = leading.left[own] @ leading.right.T <= bounds[own, None]
-        near[np.arange(len(own)), own] = False
-        row, column = np.nonzero(near)
-        # Not measured in all columns so far, all of them may be nearest.
-        return CandidatePairs(row + part.start, column, np.zeros(len(row), np.float32))
-
-    pairs = _joined(list(ordered_map(within, row_blocks(len(queries), QUERY_ROWS))))
-    return ranked(X, pairs, order[queries], order, k, 0.0)
-
-
-def ranked(X: FloatMatrix, pairs: CandidatePairs, rows: IntVector, order: IntVector, k: int, error: float) -> Found:
+def ranked(X: FloatMatrix, pairs: CandidatePairs, order: IntVector, k: int, error: float) -> Found:
     """The k nearest of the candidates by distances in float64, the lower index first on a tie.
 
-    `rows` are the rows of X that the first of each pair stand for, `order` those of the second.
+    `order` tells which row of X each number in a pair stands for; the result has them as they are in X.
     """
-    n = len(rows)
-    grouped = csr_array(coo_array((pairs.value, (pairs.row, pairs.column)), shape=(n, len(X))))
-    indices = np.full((n, k), len(X), np.intp)
+    n = len(X)
+    grouped = csr_array(coo_array((pairs.value, (pairs.row, pairs.column)), shape=(n, n)))
+    indices = np.full((n, k), n, np.intp)
     distances = np.full((n, k), np.inf)
 
     def rank(part: slice) -> None:
-        given = (rows, order, grouped.indptr, grouped.indices, grouped.data, error)
+        given = (order, grouped.indptr, grouped.indices, grouped.data, error)
         rank_candidates(X, part.start, part.stop, *given, indices, distances)
 
     for_each(rank, row_blocks(n, 1024))
@@ -480,7 +358,6 @@ def rank_candidates(
     X: FloatMatrix,
     start: int,
     stop: int,
-    rows: IntVector,
     order: IntVector,
     starts: IntVector,
     candidates: IntVector,
@@ -491,7 +368,7 @@ def rank_candidates(
 ) -> None:
     """Nearest candidates of each list by distances made again from differences, the lower index first on a tie.
 
-    List i is that of row rows[i] of X, and a candidate stands for the row that `order` has at its place.
+    List i is that of row order[i] of X, and a candidate stands for the row that `order` has at its place.
     """
     k = indices.shape[1]
     nearest = np.empty(k, np.float32)
@@ -505,12 +382,13 @@ def rank_candidates(
                     place -= 1
                 nearest[place] = near[q]
         limit = nearest[-1] + 2.0 * error
-        found, lengths = indices[i], distances[i]
+        row = order[i]
+        found, lengths = indices[row], distances[row]
         for q in range(starts[i], starts[i + 1]):
             if near[q] > limit:
                 continue
             j = order[candidates[q]]
-            value = squared_distance(X, rows[i], j)
+            value = squared_distance(X, row, j)
             place = k - 1
             if value > lengths[place] or (value == lengths[place] and j > found[place]):
                 continue
@@ -595,13 +473,14 @@ def _measure_queue(
 def sweep_pairs(
     leading: LeadingColumns,
     bounds: FloatVector,
-    rows: IntVector,
+    first_row: int,
+    stop_row: int,
     right: FloatMatrix,
     first: int,
     stop: int,
     found: CandidatePairs,
 ) -> int:
-    """Write pairs of some rows and a later one, from `first` to `stop`, within the bound of their first row.
+    """Write pairs of some rows and later ones, from `first` to `stop`, within the bound of their first row.
 
     A pair is written in both directions. The words of `right` are the right factor of the columns.
     """
@@ -611,19 +490,18 @@ def sweep_pairs(
     sums = np.empty(queue.shape[1], np.float32)
     column_bounds = np.full(len(right) * WORD, -np.inf, np.float32)
     column_bounds[: stop - first] = bounds[first:stop]
-    n_rows = len(rows)
     n_found = 0
     n_queued = 0
     for w in range(len(right)):
         begin = first + w * WORD
         present = ONES >> np.uint64(max(0, begin + WORD - stop))
-        for i in range(n_rows):
-            a = rows[i]
+        for i in range(stop_row - first_row):
+            a = first_row + i
             if i % 2 == 0:
                 if n_queued > QUEUE:
                     n_found = _measure_queue(leading, bounds, queue, sums, n_queued, found, n_found)
                     n_queued = 0
-                _screen(leading.left, a, rows[min(i + 1, n_rows - 1)], right, w, bounds, column_bounds, entries, words)
+                _screen(leading.left, a, min(a + 1, stop_row - 1), right, w, bounds, column_bounds, entries, words)
             bits = words[i % 2] & present
             if begin <= a:  # columns up to the row itself are left to other rows
                 bits = bits & (ONES << np.uint64(a - begin + 1)) if a - begin + 1 < WORD else np.uint64(0)

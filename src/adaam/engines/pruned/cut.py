@@ -15,7 +15,7 @@ from adaam._typing import FloatMatrix, FloatVector
 from adaam.engines.blocks import namespace, ordered_map
 
 MIN_ROWS = 256  # fewer rows have so few pairs that all of them are kept
-MAX_SAMPLED = 1 << 22  # pairs sampled for the guess, at most
+MAX_SAMPLED = 1 << 23  # pairs sampled for the guess, at most
 MAX_DISTINCT = 1 << 22  # distinct magnitudes a pass may keep; a fuller bracket is narrowed by bins first
 N_BINS = 1 << 12
 MANY_VALUES = 1 << 16  # from here on sorting by bins first is faster
@@ -195,7 +195,7 @@ def guess_bracket(P: FloatMatrix, t: float, weights: FloatVector, diagonal: Floa
     order = np.random.default_rng(0).permutation(n)  # the guess affects speed alone, so its seed is nobody's business
     rows, w = P[order], weights[order]
     uniform = bool(np.all(w == 1.0))
-    steps = range(1, max(2, min(MAX_SAMPLED, n * n // 512 + 4096) // n))
+    steps = range(1, max(2, min(MAX_SAMPLED, n * n // 256 + 4096) // n))
     total = float(weights.sum()) ** 2 - float((weights**2).sum())
     n_sampled = sum(n - step for step in steps)
     slack = 4.0 * total * np.sqrt(max(t / total, 1.0 / n_sampled) / n_sampled)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
+from adaam._checks import largest_magnitude
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.compiled import MANY_ROWS, PANEL
@@ -31,7 +32,6 @@ from adaam.engines.simd import (
     aligned_zeros,
     compiled,
     fma,
-    largest_magnitude,
     load,
     load_scalar,
     mask_magnitude_ge,
@@ -91,12 +91,13 @@ class PrunedPass:
         # Writable: numba compiles once more for arrays that are not, such as those that came over a network.
         self.P, self.weights = np.require(P, np.float64, ["C", "W"]), np.array(weights)
         self.bracket, self.dtype = bracket, dtype
-        peak = _longest(P)
+        largest = float(np.abs(P).max(initial=0.0)) or 1.0  # divided out first: no square overflows
+        peak = largest * float(np.sqrt(np.square(P / largest).sum(axis=1).max(initial=0.0))) or 1.0
         self.square = peak * peak  # the unit of products in float32
         self.rows32 = (P / peak).astype(np.float32)
         self.width = min(TILE_COLUMNS, max(1, len(P)))
         self.packed = pack_columns(self.rows32)
-        length = largest_magnitude(X)
+        length = largest_magnitude(X) or 1.0
         self.unit = max(self.square * float(weights.max(initial=0.0)), float(np.finfo(np.float64).tiny))
         self.scale = self.unit * length  # what products must be multiplied with
         self.panels = pack_rows(X, self.width, length, dtype, order)
@@ -150,17 +151,6 @@ class PrunedPass:
         return RowBlockPass(rows, product.astype(self.dtype, copy=False), sums, listed, tally)
 
 
-def _longest(P: FloatMatrix) -> float:
-    """Length of the longest row, safe from overflow; 1 where all are zero."""
-    largest = float(np.abs(P).max(initial=0.0)) or 1.0
-    return largest * float(np.sqrt(np.square(P / largest).sum(axis=1).max(initial=0.0))) or 1.0
-
-
-def nothing_inside(threshold: float) -> Bracket:
-    """Bracket with nothing inside: what reaches its lower end is above its upper one."""
-    return Bracket(threshold, float(np.nextafter(threshold, -1.0)))
-
-
 def product_dtype(n_rows: int) -> type:
     """Precision in which rows are multiplied with entries: float32 where rounding errors of so many rows cancel."""
     return np.float32 if n_rows >= MANY_ROWS else np.float64
@@ -184,7 +174,10 @@ def cut_laplacian(
 ) -> tuple[float, FloatMatrix, FloatVector] | None:
     """Cut, Laplacian and row sums as `Engine.cut_laplacian` has them; None where the guess of the bracket missed."""
     n, d = X.shape
-    bracket = guess_bracket(P, t, weights, diagonal) if cut is None else nothing_inside(kept_from(cut, P.dtype))
+    if cut is None:
+        bracket = guess_bracket(P, t, weights, diagonal)
+    else:  # nothing is inside: what reaches the lower end is above the upper one
+        bracket = Bracket(kept_from(cut, P.dtype), float(np.nextafter(kept_from(cut, P.dtype), -1.0)))
     # Entries that are kept then lie together, in few rows of few tiles: the pass takes an eighth less time.
     order = np.concatenate(kd_leaves(P.astype(np.float32), FEW_ROWS)) if n >= SORTED_ROWS else None
     work = PrunedPass(P, weights, X, bracket, product_dtype(n), order)
