@@ -415,19 +415,21 @@ def warn_of_unlike_units(X: Tall, settings: Preparation, names: Sequence[str] | 
     if issparse(rows) and d > SCATTER_COLUMNS:
         return  # so many sparse columns are counts of one kind
     values = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
-    # The middle half of the rows, since an outlier is no unit.
-    low, high = np.quantile(values, [0.25, 0.75], axis=0)
-    with np.errstate(over="ignore", invalid="ignore"):  # of numbers near the largest there are no variances
-        shares = [spread / spread.sum() for spread in (values.var(axis=0), (high - low) ** 2) if spread.sum() > 0]
-    if len(shares) < 2 or not np.isfinite(shares).all():
-        return
-    largest = int(shares[0].argmax())
-    share = min(float(each[largest]) for each in shares)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers near the largest have no variances
+        shares = values.var(axis=0)
+        shares /= shares.sum()
+        largest = int(shares.argmax())
+        if not shares[largest] >= DOMINANT_SHARE:
+            return
+        # Of the middle half of the rows too, since an outlier is no unit.
+        low, high = np.quantile(values, [0.25, 0.75], axis=0)
+        spreads = (high - low) ** 2
+        share = min(shares[largest], spreads[largest] / spreads.sum())
     # Of constant columns beside it a single one has no unit to differ from.
     if DOMINANT_SHARE <= share < 1.0:
         name = f"x{largest}" if names is None else str(names[largest])
         warn_caller(
-            f"Column {name!r} of X has {100 * shares[0][largest]:.4g} % of the variance of all {d} columns, so that "
+            f"Column {name!r} of X has {100 * shares[largest]:.4g} % of the variance of all {d} columns, so that "
             'its unit decides nearly every distance. If columns have unlike units, use preparation="standard", or '
             "AdaAMClustering, which chooses it by itself.",
             UnlikeUnitsWarning,

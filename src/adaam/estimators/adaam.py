@@ -77,8 +77,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         What was used.
     knn_recall_ : float or None
         Share of the neighbours that are true nearest ones, measured on 100 rows by brute force; 1.0 below 4,096 rows,
-        where the search itself is brute force. From 32,768 rows on, `CPUEngine(recall=...)` below 1 may miss a few.
-        None if neighbours were given, or searched within row blocks.
+        where the search itself is brute force. None if neighbours were given, or searched within row blocks.
     pairs_ : "all" or RowBlocks
         Which pairs were used.
     plan_ : Plan
