@@ -105,7 +105,7 @@ def pause(dask_worker, seconds=None):
 def test_a_worker_paused_for_a_while_changes_nothing(client, digits, expected, when):
     """A worker above its memory threshold begins no task until it has spilt; others read what it holds meanwhile."""
     paused = next(iter(client.nthreads()))
-    when("scatter", 4, lambda: client.run(pause, 3.0, workers=[paused]))
+    when("scatter", 4, lambda: client.run(pause, seconds=3.0, workers=[paused]))
     found = AdaAM(10, engine=DaskEngine(block_rows=300)).fit(digits)
     assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-9
 
