@@ -156,7 +156,7 @@ class Workers:
         idle_since: float | None = None
         while True:
             try:
-                wait(list(futures), timeout=CHECK_SECONDS)
+                wait(list(futures), timeout=min(CHECK_SECONDS, self.patience))
             except TimeoutError:
                 stopped = self._stopped()
                 if stopped is None:
