@@ -7,7 +7,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -34,6 +34,8 @@ LARGEST = 1e307
 
 # Magnitudes between these can be squared and summed over many rows and features; by precision.
 SQUARABLE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-140, 1e140)}
+
+CACHED_NUMBERS = 1 << 15  # that a pass over rows looks at together
 
 # Frames of the library, and those that scikit-learn and joblib put around its methods.
 INNER = ("adaam", "sklearn", "joblib")
@@ -147,9 +149,13 @@ def row_counts(weights: Any, n_samples: int) -> Any:
     return relative * (relative >= LEAST_SHARE * sum_of_relative) * (n_present / sum_of_relative)
 
 
-def host_rows(model: Any, X: Any, *, reset: bool) -> HostRows:
-    """Validate rows on the host, dense or sparse, by scikit-learn's checks; a fit, which resets, wants two or more."""
-    rows = validate_data(
+def host_rows(model: Any, X: Any, *, reset: bool) -> tuple[HostRows, float]:
+    """Validate rows on the host, dense or sparse, by scikit-learn's checks; a fit, which resets, wants two or more.
+
+    Returned with them is their largest magnitude, which also tells whether all are finite: one pass for both.
+    """
+    validated = partial(
+        validate_data,
         model,
         on_host(X),
         reset=reset,
@@ -157,23 +163,31 @@ def host_rows(model: Any, X: Any, *, reset: bool) -> HostRows:
         dtype=[np.float64, np.float32],
         ensure_min_samples=2 if reset else 1,
     )
-    return widened(rows)
+    rows = validated(ensure_all_finite=False)
+    largest = largest_magnitude(rows)
+    if not np.isfinite(largest):
+        validated()  # raises, in scikit-learn's words
+    return widened(rows, largest), largest
 
 
-def widened(X: HostRows) -> HostRows:
+def widened(X: HostRows, largest: float) -> HostRows:
     """Return host rows as they are, or float32 ones in float64 where their squares leave the range of float32."""
     if X.dtype != np.float32:
         return X
     least, most = SQUARABLE[X.dtype]
-    largest = largest_magnitude(X)
     # No row is longer than the largest number times the root of the number of features.
     return X if least <= largest <= most / np.sqrt(X.shape[1]) else X.astype(np.float64)
 
 
 def largest_magnitude(X: HostRows) -> float:
-    """Largest magnitude in dense or sparse host rows; 0 where there is none."""
-    values = X.data if issparse(X) else X
-    return float(max(values.max(), -values.min())) if values.size else 0.0
+    """Largest magnitude in dense or sparse host rows, NaN where one is NaN; 0 where there is none."""
+    values = X.data if issparse(X) else X.T if X.flags.f_contiguous else X
+    if not values.size:
+        return 0.0
+    # Blocks that stay in a cache, since they are looked at twice.
+    step = max(1, CACHED_NUMBERS * len(values) // values.size)
+    blocks = (values[start : start + step] for start in range(0, len(values), step))
+    return float(np.max([(block.max(), -block.min()) for block in blocks]))
 
 
 def check_magnitude(name: str, largest: float, dtype: Any, *, learning: bool) -> None:

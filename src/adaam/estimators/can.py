@@ -145,7 +145,7 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return self
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
-        return host_rows(self, X, reset=reset)
+        return host_rows(self, X, reset=reset)[0]
 
     def _learned_graph(self, X: Any, prepared: LinearMap, sample: Sample, search: Search) -> ClusteredGraph:
         return can_graph(sample, search)

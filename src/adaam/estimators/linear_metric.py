@@ -200,14 +200,13 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             named = getattr(rows, "named", None)
             validate_data(self, rows if named is None else named, reset=reset, skip_check_array=True)
             return rows
-        rows = host_rows(self, X, reset=reset)
+        rows, largest = host_rows(self, X, reset=reset)
         if not reset:
-            self._check_magnitude(rows)
+            self._check_magnitude(rows, largest)
         return rows
 
-    def _check_magnitude(self, rows: Tall) -> None:
+    def _check_magnitude(self, rows: Tall, largest: float) -> None:
         """Refuse new rows whose distances would overflow; or their lengths, where they are to be scaled."""
-        largest = largest_magnitude(rows)
         if self.preparation_.row_scaling == "none":
             check_magnitude("X", largest, rows.dtype, learning=False)
         else:
@@ -218,8 +217,10 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         own = self._engine().own(rows, 1)
         if own is not None:
             return own
-        checked: Tall = widened(check_array(on_host(rows), dtype=[np.float64, np.float32]))
-        self._check_magnitude(checked)
+        checked: Tall = check_array(on_host(rows), dtype=[np.float64, np.float32])
+        largest = largest_magnitude(checked)
+        checked = widened(checked, largest)
+        self._check_magnitude(checked, largest)
         return checked
 
     def _check_form(self, X: Any) -> None:

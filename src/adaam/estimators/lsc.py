@@ -21,7 +21,6 @@ from adaam._checks import (
     check_word,
     host_rows,
     in_kind,
-    largest_magnitude,
 )
 from adaam._typing import FloatMatrix, IntVector, Tall
 from adaam.engines import CPUEngine
@@ -243,8 +242,9 @@ class LSC(ClusterMixin, BaseEstimator):
         return nearest[:, 0]
 
     def _rows(self, X: Any, *, reset: bool) -> Tall:
-        rows: Tall = host_rows(self, X, reset=reset)
-        check_magnitude("X", largest_magnitude(rows), rows.dtype, learning=reset)
+        rows: Tall
+        rows, largest = host_rows(self, X, reset=reset)
+        check_magnitude("X", largest, rows.dtype, learning=reset)
         return rows
 
     def __sklearn_tags__(self) -> Any:
