@@ -12,6 +12,7 @@ from adaam.engines.blocks import for_each, ordered_map, row_blocks, short_blocks
 
 FIRST_COLUMNS = 1024  # rows looked at for a first bound on the distance of the k-th neighbour
 COLUMN_SHARE = 8  # the second bound comes from this part of all rows
+DIFFERENCE_BYTES = 1 << 16  # of rows less others: what stays in a cache and needs no new pages from the system
 MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
 
 
@@ -162,7 +163,7 @@ def brute_force(X: Tall, k: int, queries: Tall | None = None) -> tuple[IntMatrix
             difference = asked[part] - X[indices[part, place]]
             distances[part, place] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
 
-    for_each(measure, short_blocks(len(indices), 2 * X.shape[1]))
+    for_each(measure, short_blocks(len(indices), X.shape[1], DIFFERENCE_BYTES))
     order = np.argsort(distances, axis=1, kind="stable")
     return np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1)
 

@@ -17,10 +17,19 @@ DENSE_SHARE = 0.125
 
 
 def upper_tiles(P: FloatMatrix, rows: slice, tile_rows: int) -> Iterator[tuple[slice, FloatMatrix]]:
-    """Columns and tiles of PP' on and right of a row block of so many rows; on and below the diagonal, zeros."""
+    """Columns and tiles of PP' on and right of a row block of so many rows; on and below the diagonal, zeros.
+
+    Tiles share their memory: under Dask's workers, memory for a new one would come from the system page by page.
+    """
+    height = rows.stop - rows.start
+    memory = np.empty(height * min(tile_rows, len(P)), P.dtype)
     for columns in row_blocks(len(P), tile_rows)[rows.start // tile_rows :]:
-        tile = P[rows] @ P[columns].T
-        yield columns, np.triu(tile, k=1) if columns.start == rows.start else tile
+        width = columns.stop - columns.start
+        tile = np.matmul(P[rows], P[columns].T, out=memory[: height * width].reshape(height, width))
+        if columns.start == rows.start:
+            for i in range(height):
+                tile[i, : i + 1] = 0.0
+        yield columns, tile
 
 
 def tile_tallies(P: FloatMatrix, weights: FloatVector, bracket: Bracket, tile_rows: int) -> Iterator[Tally]:
@@ -50,7 +59,7 @@ def tile_tallies(P: FloatMatrix, weights: FloatVector, bracket: Bracket, tile_ro
 
 def prune(tile: FloatMatrix, threshold: float) -> csr_array | FloatMatrix:
     """Keep the entries of magnitude at least `threshold`, in whichever form multiplies faster."""
-    keep = np.abs(tile) >= threshold
+    keep = (tile >= threshold) | (tile <= -threshold)
     counts = np.count_nonzero(keep, axis=1)
     if counts.sum() > DENSE_SHARE * tile.size:
         tile[~keep] = 0.0
