@@ -27,8 +27,7 @@ def upper_tiles(P: FloatMatrix, rows: slice, tile_rows: int) -> Iterator[tuple[s
         width = columns.stop - columns.start
         tile = np.matmul(P[rows], P[columns].T, out=memory[: height * width].reshape(height, width))
         if columns.start == rows.start:
-            for i in range(height):
-                tile[i, : i + 1] = 0.0
+            tile[np.tri(height, dtype=bool)] = 0.0
         yield columns, tile
 
 
