@@ -99,7 +99,8 @@ def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]
     k-means on the rows as they are, partitions of their graph, partitions in a learned metric. Within the first two
     levels the highest wins; the next level takes over only if its gain exceeds two standard errors over the rows.
 
-    Maps that fail on rows they were not learned from are left out (`sound_maps`).
+    Maps that fail on rows they were not learned from are left out (`sound_maps`), and a preparation whose narrowest
+    map is clearly worse than another's is given no wider ones.
 
     Learned maps are narrow or wide, and a graph in few dimensions has a high modularity by itself. So they are
     compared in one dimension: each partition is judged on the graph in its own discriminant map, which has one column
@@ -113,13 +114,17 @@ def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]
     def learned(source: Prepared, candidate: Candidate, components: Callable[[], FloatMatrix]) -> Contender:
         return Contender(source.name, candidate.name, source.view(components()), source, candidate.width)
 
-    contenders, failed = [], []
+    narrowest, wider, failed = [], {}, []
     for source in prepared:
         if source.name in kept:
             maps, without = sound_maps(source, task.n_clusters)
-            contenders += [partial(learned, source, *each) for each in maps]
+            contenders = [partial(learned, source, *each) for each in maps]
+            narrowest += contenders[:1]
+            wider[source.name] = contenders[1:]
             failed += [f"{candidate.name} ({candidate.preparation})" for candidate in without]
-    outcomes += _outcomes(contenders, task, tell)
+    narrow = _outcomes(narrowest, task, tell)
+    kept = [outcome.contender.preparation for outcome in _worth_learning(narrow)]
+    outcomes += narrow + _outcomes([each for name in kept for each in wider[name]], task, tell)
     outcomes = _with_all_clusters(outcomes, task.n_clusters)
     chosen, steps, outcomes = _climb(outcomes, task.n_clusters)
     if failed:
@@ -190,6 +195,8 @@ def _worth_learning(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Best outcome of each preparation, but for those that another clearly beats."""
     names = dict.fromkeys(outcome.contender.preparation for outcome in outcomes)
     best = [max((o for o in outcomes if o.contender.preparation == name), key=_modularity) for name in names]
+    if not best:
+        return []
     top = max(best, key=_modularity)
     return [o for o in best if not modularity_gain(top.rows, o.rows).is_clear]
 
