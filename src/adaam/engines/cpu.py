@@ -64,8 +64,8 @@ class CPUEngine:
         use (`pip install adaam[fast]`), or NumPy and SciPy. "auto" is numba where it is installed and there are
         thousands of rows; results agree to rounding.
     recall : float, default=1.0
-        Share of true neighbours that is enough. All of them are found, whatever it is: an approximate search was no
-        faster than a fit can tell (decision 0021). The parameter stays for settings and model files of before.
+        Share of true neighbours that is enough. All of them are found, whatever it is: an approximate search saved a
+        fifth of a fit at most (decision 0021). The parameter stays for settings and model files of before.
     """
 
     tile_bytes: int = 1 << 25
