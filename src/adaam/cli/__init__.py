@@ -277,11 +277,20 @@ def _run(arguments: Namespace) -> int:
         return 1
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         told = str(output_error(error) if isinstance(error, OSError) else error) or type(error).__name__
-        told = PARAMETERS.sub(lambda found: f"--{found[1] or found[2]}{' ' if found[3] else ''}", told)
-        print(f"adaam: error: {told}", file=sys.stderr)
+        print(f"adaam: error: {_by_options(told, arguments)}", file=sys.stderr)
         discard_unwritten(sys.stdout)
         return 1
     return 0
+
+
+def _by_options(message: str, arguments: Namespace) -> str:
+    """Name parameters of estimators as the options of the command that give them."""
+
+    def option(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        return f"--{name}{' ' if found[3] else ''}" if name in vars(arguments) else found[0]
+
+    return PARAMETERS.sub(option, message)
 
 
 def _stopped(interrupt: KeyboardInterrupt) -> int:
