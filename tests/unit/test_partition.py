@@ -31,7 +31,7 @@ from adaam.partition import (
     row_modularity,
     tree_of,
 )
-from adaam.partition.separation import halved_cloud, splits
+from adaam.partition.separation import EXTENT_ROWS, halved_cloud, splits
 from adaam.scores import adjusted_rand_index
 
 ENGINE = CPUEngine()
@@ -427,6 +427,8 @@ def test_what_splits_share_is_what_the_formula_says():
     seen = view(X)
     merged = merging(seen, 1, seen.draws(0))
     A = dense(seen.links)
+    distances = np.sort(np.linalg.norm(X[:, None] - X, axis=2), axis=1)[:, 1 : LINKS_PER_ROW + 1]
+    inverse_dimensions = np.log(distances[:, -1:] / distances[:, :-1]).mean(axis=1)
     for i, split in enumerate(splits(seen, merged, 12)):
         before, after = (merged.tree.cut(n)[merged.communities] for n in (i + 2, i + 1))
         (joined,) = [c for c in range(i + 1) if len(np.unique(before[after == c])) == 2]
@@ -437,6 +439,12 @@ def test_what_splits_share_is_what_the_formula_says():
         shared = sum(upper / (LINKS_PER_ROW * part.sum() * k) for part, k in zip(parts, kept, strict=True))
         assert split.shared == pytest.approx(shared)
         assert sorted(split.n_rows) == sorted(part.sum() for part in parts)
+        rows = parts[0] | parts[1]
+        assert split.dimension == pytest.approx(np.clip(1 / inverse_dimensions[rows].mean(), 1, 4))
+        if rows.sum() <= EXTENT_ROWS:  # of more rows some are measured
+            deviations = np.linalg.svd(X[rows] - X[rows].mean(axis=0), compute_uv=False)[: round(split.dimension)]
+            roundness = np.exp(np.log(deviations / deviations[0]).mean())
+            assert split.cloud == pytest.approx(halved_cloud(rows.sum(), split.dimension, LINKS_PER_ROW, roundness))
 
 
 def test_layers_are_nested_and_hold_the_given_partition():

@@ -155,12 +155,16 @@ def contract(
     weights: FloatVector,
     labels: IntVector,
     loops: FloatVector,
-    nodes_found: IntVector,
+    starts_found: IntVector,
     others_found: IntVector,
     weights_found: FloatVector,
 ) -> int:
-    """Fill the links between labels, ordered, add those within one to its loop, and tell how many there are."""
+    """Fill the links between labels, add those within one to its loop, and tell how many links there are.
+
+    Those of each label come in the order in which they are met; `in_order` sorts them.
+    """
     n_labels = len(loops)
+    starts_found[0] = 0
     first = np.zeros(n_labels + 1, dtype=np.intp)
     for node in range(len(labels)):
         first[labels[node] + 1] += 1
@@ -183,12 +187,24 @@ def contract(
                     seen[n_seen] = other
                     n_seen += 1
                 sums[other] += weights[entry]
-        seen[:n_seen].sort()
         for other in seen[:n_seen]:
-            nodes_found[n_found], others_found[n_found], weights_found[n_found] = label, other, sums[other]
+            others_found[n_found], weights_found[n_found] = other, sums[other]
             sums[other] = 0.0
             n_found += 1
+        starts_found[label + 1] = n_found
     return n_found
+
+
+@compiled_unfused
+def in_order(starts: IntVector, others: IntVector, weights: FloatVector) -> tuple[IntVector, FloatVector]:
+    """Other ends and weights of symmetric links, those of each node ordered: a transpose comes in order by itself."""
+    ends, sorted_weights, place = np.empty_like(others), np.empty_like(weights), starts.copy()
+    for node in range(len(starts) - 1):
+        for entry in range(starts[node], starts[node + 1]):
+            at = place[others[entry]]
+            ends[at], sorted_weights[at] = node, weights[entry]
+            place[others[entry]] += 1
+    return ends, sorted_weights
 
 
 @compiled_unfused
@@ -210,6 +226,9 @@ def merge_rounds(
     leaves, owner = np.arange(m), np.arange(m)
     merges, factors, expected = np.empty((m, 2), dtype=np.intp), np.empty(m), np.empty(m)
     n, n_merges = m, 0
+    # Each round reads one set of these and writes the other: memory that is new would cost more than what is done.
+    spare = np.empty(m + 1, dtype=np.intp), np.empty(len(others), dtype=np.intp), np.empty(len(others))
+    other_spare = np.empty(m + 1, dtype=np.intp), np.empty(len(others), dtype=np.intp), np.empty(len(others))
     while n > 1:
         highest, partner = np.full(n, -np.inf), np.full(n, -1)
         for node in range(n):
@@ -218,7 +237,7 @@ def merge_rounds(
                 if inside[node] != inside[other]:
                     continue
                 factor = weights[entry] * total / (degrees[node] * degrees[other])
-                if factor > highest[node]:
+                if factor > highest[node] or (factor == highest[node] and other < partner[node]):
                     highest[node], partner[node] = factor, other
         labels, n_left = np.empty(n, dtype=np.intp), 0
         for node in range(n):
@@ -241,12 +260,10 @@ def merge_rounds(
             inner[labels[node]] += loops[node]
         for leaf in range(m):
             owner[leaf] = labels[owner[leaf]]
-        nodes_found, others_found = np.empty(len(others), dtype=np.intp), np.empty(len(others), dtype=np.intp)
-        weights_found = np.empty(len(others))
-        n_found = contract(starts, others, weights, labels, inner, nodes_found, others_found, weights_found)
-        starts = np.zeros(n_left + 1, dtype=np.intp)
-        for node in nodes_found[:n_found]:
-            starts[node + 1] += 1
-        starts = np.cumsum(starts)
-        others, weights, loops, degrees, n = others_found[:n_found], weights_found[:n_found], inner, sums, n_left
+        starts_found, others_found, weights_found = spare
+        n_found = contract(starts, others, weights, labels, inner, starts_found, others_found, weights_found)
+        starts, others, weights = starts_found[: n_left + 1], others_found[:n_found], weights_found[:n_found]
+        spare, other_spare = other_spare, spare
+        loops, degrees, n = inner, sums, n_left
+    others, weights = in_order(starts, others, weights)
     return starts, others, weights, loops, owner, merges[:n_merges], factors[:n_merges], expected[:n_merges]

@@ -248,12 +248,13 @@ class Links:
         """Merge nodes of equal label into one."""
         loops = self.xp.bincount(labels, weights=self.loops, minlength=n_labels)
         if self.compiled and self.on_host:
-            from adaam.engines.link_loops import contract
+            from adaam.engines.link_loops import contract, in_order
 
             m = len(self.weights)
-            nodes, others, weights = np.empty(m, dtype=np.intp), np.empty(m, dtype=np.intp), np.empty(m)
-            n = contract(self.starts, self.others, self.weights, labels, loops, nodes, others, weights)
-            return Links(nodes[:n].copy(), others[:n].copy(), weights[:n].copy(), loops, self.compiled)
+            starts, others, weights = np.empty(n_labels + 1, dtype=np.intp), np.empty(m, dtype=np.intp), np.empty(m)
+            n = contract(self.starts, self.others, self.weights, labels, loops, starts, others, weights)
+            nodes = np.repeat(np.arange(n_labels), np.diff(starts))
+            return Links(nodes, *in_order(starts, others[:n], weights[:n]), loops, self.compiled)
         return links_of(labels[self.nodes], labels[self.others], self.weights, loops, compiled=self.compiled)
 
     def scaled(self, factors: Any) -> "Links":

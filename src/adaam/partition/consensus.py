@@ -12,7 +12,7 @@ from adaam.partition.view import View
 
 # What is left of the weight of a link between rows that no start puts together (Poulin, Theberge 2018).
 LEAST_WEIGHT = 0.05
-# Starts that agree by more than this have nothing to settle; of many rows no more are made where the first few do.
+# Starts that agree by more than this have nothing to settle; no more are made where the first few do.
 AGREED = 0.99
 FIRST_STARTS = 3
 # So few rows are partitioned in no time, and their consensus hangs on which starts were made: they have more of them.
@@ -42,8 +42,8 @@ def consensus_partition(view: View, n_clusters: int, seed: int, n_starts: int) -
         n_first = n_starts = MORE_STARTS * n_starts if n_starts > 1 else 1
     else:
         n_starts = min(n_starts, FEW_STARTS) if view.n_rows > MANY_ROWS else n_starts
-        n_first = min(n_starts, FIRST_STARTS)
-    for more in (range(n_first), range(n_first, n_starts)):
+        n_first = min(n_starts, FEW_STARTS if view.n_rows > MANY_ROWS else FIRST_STARTS)
+    for more in filter(len, (range(n_first), range(n_first, n_starts))):
         starts += _partitions(view, n_clusters, seed, more)
         best = max(starts, key=_modularity)
         agreement = _agreement(view, best, [start for start in starts if start is not best])
@@ -57,9 +57,9 @@ def consensus_partition(view: View, n_clusters: int, seed: int, n_starts: int) -
     return found, _agreement(view, found, starts)
 
 
-def best_partition(view: View, n_clusters: int, seed: int, n_starts: int) -> Partition:
-    """Partition of highest modularity of several starts."""
-    return max(_partitions(view, n_clusters, seed, range(n_starts)), key=_modularity)
+def best_partition(view: View, n_clusters: int, seed: int, starts: range) -> Partition:
+    """Partition of highest modularity of some starts."""
+    return max(_partitions(view, n_clusters, seed, starts), key=_modularity)
 
 
 def _partitions(view: View, n_clusters: int, seed: int, starts: range) -> list[Partition]:

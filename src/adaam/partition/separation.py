@@ -1,17 +1,22 @@
 """How far two clusters are apart, measured by what a cut through one homogeneous cloud leaves between its halves."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
-from adaam._typing import FloatMatrix, FloatVector, IntVector
+from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
 from adaam.engines import NeighborGraph
-from adaam.engines.blocks import ordered_map
+from adaam.engines.blocks import for_each, row_blocks
+from adaam.partition.dendrogram import Dendrogram
 from adaam.partition.view import Merging, View
 
 # Rows of a cluster that its extent is measured on.
 EXTENT_ROWS = 200
+# Clusters whose extents are measured together.
+BATCH = 8
 
 
 def halved_cloud(n_rows: float, dimension: float, n_neighbors: int, roundness: float) -> float:
@@ -66,34 +71,30 @@ def splits(view: View, merging: Merging, n_merges: int) -> list[Split]:
     tree = merging.tree
     if n_merges < 1:
         return []
-    communities = np.asarray(view.links.to_host(merging.communities))
-    degrees = np.asarray(view.links.to_host(view.links.degrees))
-    total = max(float(degrees.sum()), np.finfo(float).tiny)
-    shares = np.bincount(communities, degrees, minlength=tree.n_leaves) / total
-    sizes = np.bincount(communities, view.weights, minlength=tree.n_leaves)
-    order = np.argsort(communities, kind="stable")
-    starts = np.searchsorted(communities[order], np.arange(tree.n_leaves + 1))
-    graph = view.graph.host()
-    dimensions = _inverse_dimensions(graph)
     first = max(0, len(tree.merges) - n_merges)
-    members = _members(tree.cut(tree.n_leaves - first))
-    owner = np.empty(tree.n_leaves, dtype=np.intp)
-    for label, leaves in members.items():
-        owner[leaves] = label
-    n_neighbors = max(1, round(len(graph.indices) / max(1, graph.n_rows)))
+    parts = _merged_parts(tree, first)
+    communities = np.asarray(view.links.to_host(merging.communities))
+    sizes = np.bincount(communities, view.weights, minlength=tree.n_leaves)
+    degrees = merging.between.degrees
+    total = max(float(degrees.sum()), np.finfo(float).tiny)
     within = _weights_within(merging, first)
+    graph = view.graph.host()
+    n_neighbors = max(1, round(len(graph.indices) / max(1, graph.n_rows)))
+    # Rows in the order of the leaves: those of each cluster side by side.
+    place = np.empty(tree.n_leaves, dtype=np.intp)
+    place[parts.leaves] = np.arange(tree.n_leaves)
+    rows = np.argsort(place[communities], kind="stable")
+    starts = np.searchsorted(place[communities[rows]], np.arange(tree.n_leaves + 1))
+    inverse = _inverse_dimensions(graph)[rows]
+    known = np.isfinite(inverse)
+    n_known, of_known = _sums_before(known), _sums_before(np.where(known, inverse, 0.0))
+    sizes_before, degrees_before = _sums_before(sizes[parts.leaves]), _sums_before(degrees[parts.leaves])
     compared: list[tuple[float, float, float, float]] = []
     some: list[IntVector] = []
-    for (a, b), resolution in zip(tree.merges[first:], tree.resolutions[first:], strict=True):
-        p, q = int(owner[a]), int(owner[b])
-        parts = members.pop(q)
-        leaves = members[p] = np.concatenate([members[p], parts])
-        owner[parts] = p
-        rows = np.concatenate([order[starts[leaf] : starts[leaf + 1]] for leaf in leaves])
-        n_second = float(sizes[parts].sum())
-        n_first = float(sizes[leaves].sum()) - n_second
-        degree_second = float(shares[parts].sum()) * total
-        degree_first = float(shares[leaves].sum()) * total - degree_second
+    edges = zip(parts.begin, parts.middle, parts.end, parts.labels, tree.resolutions[first:], strict=True)
+    for begin, middle, end, (p, q), resolution in edges:
+        n_first, n_second = np.diff(sizes_before[[begin, middle, end]]).tolist()
+        degree_first, degree_second = np.diff(degrees_before[[begin, middle, end]]).tolist()
         between = float(resolution) * degree_first * degree_second / total
         # Only links that stay within the two tell how they are joined: a piece of a cloud has most of its links
         # elsewhere, all around it.
@@ -103,21 +104,51 @@ def splits(view: View, merging: Merging, n_merges: int) -> list[Split]:
         # Links are counts: what two standard errors more would be is what counts as joining the two.
         upper = between + 2.0 * np.sqrt(between + 1.0)
         shared = upper / n_neighbors * (1.0 / (n_first * kept_first) + 1.0 / (n_second * kept_second))
-        compared.append((n_first, n_second, shared, _dimension(dimensions[rows], view.Z.shape[1])))
-        some.append(rows[:: max(1, len(rows) // EXTENT_ROWS)][:EXTENT_ROWS])
-    # Rows of all clusters come to the host together: asking a device once for each would take longer.
-    Z = np.asarray(view.engine.to_host(view.Z[np.concatenate(some)]), dtype=np.float64)
-    extents = np.split(Z, np.cumsum([len(rows) for rows in some])[:-1])
-
-    def roundness(i: int) -> float:
-        return _roundness(extents[i], round(compared[i][3]))
-
+        here = slice(starts[begin], starts[end])
+        count, inverses = (sums[here.stop] - sums[here.start] for sums in (n_known, of_known))
+        dimension = float(np.clip(count / inverses, 1.0, view.Z.shape[1])) if inverses > 0 else 1.0
+        compared.append((n_first, n_second, shared, dimension))
+        some.append(rows[here][:: max(1, (here.stop - here.start) // EXTENT_ROWS)][:EXTENT_ROWS])
+    roundness = _roundness_of_each(view, some, np.array([round(dimension) for *_, dimension in compared]))
     found = []
-    for i, found_roundness in enumerate(ordered_map(roundness, range(len(compared)))):
-        n_first, n_second, shared, dimension = compared[i]
-        cloud = halved_cloud(n_first + n_second, dimension, n_neighbors, found_roundness)
+    for (n_first, n_second, shared, dimension), roundness_here in zip(compared, roundness.tolist(), strict=True):
+        cloud = halved_cloud(n_first + n_second, dimension, n_neighbors, roundness_here)
         found.append(Split((n_first, n_second), shared, cloud, dimension))
     return found[::-1]
+
+
+class _MergedParts(NamedTuple):
+    """Leaves in an order in which every cluster is a run of them, and where the two parts of each merge lie in it."""
+
+    leaves: IntVector
+    begin: IntVector  # of the first part
+    middle: IntVector  # end of the first part, and begin of the second
+    end: IntVector
+    labels: IntMatrix  # of the two parts, as `Dendrogram.cut` numbers the clusters that the merges begin with
+
+
+def _merged_parts(tree: Dendrogram, first: int) -> _MergedParts:
+    """Lay out the leaves for all merges but the first few."""
+    labels = tree.cut(tree.n_leaves - first)
+    merged = labels[tree.merges[first:]]
+    lengths = np.bincount(labels)
+    spans = []
+    for p, q in merged.tolist():
+        spans.append((lengths[p], lengths[q]))
+        lengths[p] += lengths[q]
+    begins = np.zeros(len(lengths), dtype=np.intp)
+    for (p, q), (length, _) in zip(merged[::-1].tolist(), spans[::-1], strict=True):
+        begins[q] = begins[p] + length
+    # What is merged into a cluster goes behind it, so a cluster begins where its first part does.
+    begin = begins[merged[:, 0]]
+    middle = begin + np.array([length for length, _ in spans])
+    leaves = np.argsort(begins[labels], kind="stable")
+    return _MergedParts(leaves, begin, middle, middle + np.array([length for _, length in spans]), merged)
+
+
+def _sums_before(values: FloatVector) -> FloatVector:
+    """Sum of the entries before each place, and of all."""
+    return np.concatenate([[0.0], np.cumsum(values)])
 
 
 def _weights_within(merging: Merging, n_merges: int) -> FloatVector:
@@ -128,12 +159,6 @@ def _weights_within(merging: Merging, n_merges: int) -> FloatVector:
     return np.bincount(labels[between.nodes[inside]], between.weights[inside], minlength=tree.n_leaves) + np.bincount(
         labels, between.loops, minlength=tree.n_leaves
     )
-
-
-def _members(labels: IntVector) -> dict[int, IntVector]:
-    order = np.argsort(labels, kind="stable")
-    edges = np.searchsorted(labels[order], np.arange(int(labels.max()) + 2))
-    return {c: order[edges[c] : edges[c + 1]] for c in range(len(edges) - 1)}
 
 
 def _inverse_dimensions(graph: NeighborGraph) -> FloatVector:
@@ -147,19 +172,34 @@ def _inverse_dimensions(graph: NeighborGraph) -> FloatVector:
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def _dimension(inverse_dimensions: FloatVector, n_columns: int) -> float:
-    """Intrinsic dimension of a cluster, from what its rows say."""
-    known = inverse_dimensions[np.isfinite(inverse_dimensions)]
-    return float(np.clip(1.0 / known.mean(), 1.0, n_columns)) if len(known) and known.mean() > 0 else 1.0
+def _roundness_of_each(view: View, some: Sequence[IntVector], n_axes: IntVector) -> FloatVector:
+    """Roundness of clusters, of some rows each."""
+    # Rows of all clusters come to the host together: asking a device once for each would take longer.
+    Z = np.asarray(view.engine.to_host(view.Z[np.concatenate(some)]), dtype=np.float64)
+    lengths = np.array([len(rows) for rows in some])
+    extents = np.split(Z, np.cumsum(lengths)[:-1])
+    batches = [
+        alike[block]
+        for alike in (np.flatnonzero(lengths == length) for length in np.unique(lengths))
+        for block in row_blocks(len(alike), BATCH)
+    ]
+    roundness = np.empty(len(some))
+
+    def measure(batch: IntVector) -> None:
+        roundness[batch] = _roundness(np.stack([extents[i] for i in batch]), n_axes[batch])
+
+    for_each(measure, batches)
+    return roundness
 
 
-def _roundness(Z: FloatMatrix, n_axes: int) -> float:
-    """Geometric mean of the standard deviations of some rows along their longest axes, over the largest of them."""
-    Z = Z - Z.mean(axis=0)
+def _roundness(Z: FloatMatrix, n_axes: IntVector) -> FloatVector:
+    """Geometric mean of the standard deviations along the longest axes, over the largest, of clusters of equal size."""
+    Z = Z - Z.mean(axis=1, keepdims=True)
     # Variances along the axes, from whichever of the two products is smaller.
-    variances = np.linalg.eigvalsh(Z @ Z.T if len(Z) < Z.shape[1] else Z.T @ Z)[::-1]
-    leading = variances[: max(1, n_axes)]
-    if leading[0] <= 0:
-        return 1.0
-    leading = np.maximum(leading / leading[0], np.finfo(float).eps)
-    return float(np.exp(np.log(leading).mean() / 2))
+    turned = Z.transpose(0, 2, 1)
+    variances = np.linalg.eigvalsh(Z @ turned if Z.shape[1] < Z.shape[2] else turned @ Z)[:, ::-1]
+    found = np.ones(len(Z))
+    for i in np.flatnonzero(variances[:, 0] > 0).tolist():
+        leading = variances[i, : max(1, int(n_axes[i]))] / variances[i, 0]
+        found[i] = np.exp(np.log(np.maximum(leading, np.finfo(float).eps)).mean() / 2)
+    return found

@@ -23,7 +23,6 @@ from adaam.prepare import (
     column_variances,
     fit_preparation,
 )
-from adaam.projection import discriminant
 
 # Columns of the AdaAM map as multiples of the number of clusters: narrow maps suit embeddings, wide ones images.
 WIDTHS = (1, 2, 4, 8)
@@ -85,10 +84,6 @@ class Prepared:
         return Prepared(
             self.name, self.map, Sample(sample.X[rows], at(sample.engine_weights, rows), sample.engine), ranks
         )
-
-    def discriminant_view(self, labels: IntVector, n_clusters: int) -> View:
-        """Rows in the discriminant metric of a partition."""
-        return self.view(discriminant(self.sample, labels, n_clusters).components)
 
 
 def preparations(X: Tall, weights: Column, engine: Engine) -> tuple[str, ...]:

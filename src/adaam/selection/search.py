@@ -1,7 +1,7 @@
 """The search: metrics and heads scored by modularity, and the simplest that nothing clearly beats."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines import Engine
 from adaam.engines.blocks import at, ordered_map
 from adaam.partition import N_ERRORS, View, best_partition, modularity_gain, row_modularity
+from adaam.projection import discriminant
 from adaam.selection.family import FEWEST_COLUMNS, Candidate, Prepared, learning_rows, random_rows
 from adaam.selection.holdout import sound_maps
 from adaam.selection.report import Selection, Trial
@@ -27,6 +28,8 @@ SKETCH_COLUMNS = 32
 SEARCH_SEED = 0
 # Preparations that are about equally good are compared by the best of so many starts, or a lucky one would decide.
 CLOSE_STARTS = 4
+# Rows that learned metrics are compared on in the discriminant maps of their partitions: each needs a graph of its own.
+SEPARATION_ROWS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +167,18 @@ def _compared_closely(outcomes: list[Outcome], task: Task) -> list[Outcome]:
     close = [o for o in graphs if top is not None and not modularity_gain(top.rows, o.rows).is_clear]
     if len(close) < 2:
         return outcomes
-    return [
-        _partitioned(o.contender, o.head, task, CLOSE_STARTS) if any(o is c for c in close) else o for o in outcomes
-    ]
+
+    def best(outcome: Outcome) -> Outcome:
+        further = _partitioned(outcome.contender, outcome.head, task, range(1, CLOSE_STARTS))
+        return max(outcome, further, key=_modularity)
+
+    return [best(o) if any(o is c for c in close) else o for o in outcomes]
 
 
-def _partitioned(contender: Contender, head: str, task: Task, n_starts: int = 1) -> Outcome:
+def _partitioned(contender: Contender, head: str, task: Task, starts: range = range(1)) -> Outcome:
     view = contender.view
     if head == "graph":
-        labels = best_partition(view, task.n_clusters, SEARCH_SEED, n_starts).labels
+        labels = best_partition(view, task.n_clusters, SEARCH_SEED, starts).labels
     else:
         labels = view.links.asarray(_sketched_kmeans(view, task))
     return Outcome(contender, head, np.asarray(view.links.to_host(labels)), row_modularity(view.links, labels))
@@ -242,11 +248,15 @@ def discriminates(n_clusters: int) -> bool:
 
 def _separated(outcome: Outcome, n_clusters: int) -> Outcome:
     """Judge a partition in the discriminant map that it makes."""
-    contender = outcome.contender
-    assert contender.source is not None
-    view = contender.source.discriminant_view(outcome.labels, n_clusters)
-    separation = float(row_modularity(view.links, view.links.asarray(outcome.labels)).sum())
-    return Outcome(contender, outcome.head, outcome.labels, outcome.rows, separation)
+    source, labels = outcome.contender.source, outcome.labels
+    assert source is not None
+    components = discriminant(source.sample, labels, n_clusters).components
+    if len(labels) > SEPARATION_ROWS:
+        some = random_rows(source.ranks, SEPARATION_ROWS, seed=SEARCH_SEED)
+        source, labels = source.some(some), labels[some]
+    view = source.view(components)
+    separation = float(row_modularity(view.links, view.links.asarray(labels)).sum())
+    return replace(outcome, separation=separation)
 
 
 def _modularity(outcome: Outcome) -> float:
