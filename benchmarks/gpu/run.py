@@ -319,7 +319,7 @@ def prepared(bench, X):
     class Catcher(TimedEngine):
         def __getattr__(self, name):
             value = getattr(self.engine, name)
-            if name not in ("neighbor_graph", "cut"):
+            if name not in ("neighbor_graph", "cut_laplacian"):
                 return value
 
             def run(*args):
@@ -329,7 +329,7 @@ def prepared(bench, X):
             return run
 
     AdaAM(10, engine=Catcher(bench.engine(), bench)).fit(X)
-    return caught["neighbor_graph"][0][0], [args[:2] for args in caught["cut"]]
+    return caught["neighbor_graph"][0][0], [args[:2] for args in caught["cut_laplacian"]]
 
 
 def kernels(bench):
