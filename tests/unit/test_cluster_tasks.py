@@ -18,14 +18,14 @@ except ImportError:
 
 def test_a_worker_without_numba_uses_numpy_or_says_what_it_lacks(monkeypatch):
     monkeypatch.setattr(compiled, "_installed", lambda: False)
-    assert task_engine("auto", 5000).kernels == "auto"
+    assert task_engine("auto", 10_000, 2500).kernels == "numpy"
     with pytest.raises(ClusterError, match=r'needs numba on every worker.*adaam\[fast\].*kernels="auto"'):
-        task_engine("numba", 5000)
+        task_engine("numba", 10_000, 2500)
 
 
 def test_kernels_that_are_not_known_are_refused():
     with pytest.raises(ValueError, match="kernels='fast'"):
-        task_engine("fast", 10)
+        task_engine("fast", 10, 10)
 
 
 def test_an_engine_keeps_its_settings_when_it_travels():
@@ -42,7 +42,7 @@ def test_processes_that_start_at_once_with_nothing_compiled_agree(tmp_path):
         "from adaam.engines.cluster.workers import task_engine\n"
         "import numpy as np\n"
         "P = np.random.default_rng(0).standard_normal((50, 3))\n"
-        "_, laplacian, _ = task_engine('numba', 50).cut_laplacian(P, 400.0, P, 1.0, 1.0)\n"
+        "_, laplacian, _ = task_engine('numba', 50, 50).cut_laplacian(P, 400.0, P, 1.0, 1.0)\n"
         "from adaam.engines.pruned.screened import accumulate_tile\n"
         "print(laplacian.sum(), sum(accumulate_tile.stats.cache_misses.values()))"
     )

@@ -55,6 +55,11 @@ def uses_numba(choice: str, n_rows: int) -> bool:
     return True
 
 
+def chosen_kernels(choice: str, n_rows: int) -> str:
+    """Return what "auto" means for so many rows, for work that is done on parts of them."""
+    return "numba" if uses_numba(choice, n_rows) else "numpy"
+
+
 @cache
 def _installed() -> bool:
     return find_spec("numba") is not None

@@ -21,6 +21,7 @@ from adaam.large import (
     SpreadBlocks,
     Stability,
     dealt_array,
+    engine_of_blocks,
     stability,
     stream_preparation,
     taken_rows,
@@ -88,6 +89,7 @@ def fit_source(source: RowSource, sample_weight: Any, settings: PoolingSettings,
         shape, itemsize = (n_present, source.n_features), source.dtype.itemsize
         planned = plan_fit(shape, settings.n_clusters, settings.pairs, engine, itemsize, stored=True)
         deal = Deal(planned.n_samples, planned.n_used, planned.n_blocks, settings.seed())
+        engine = engine_of_blocks(engine, deal)
         X, held = taken_rows(source, weights, deal, tell)
         taken = ArrayRows(X, source.label)
         prepared = stream_preparation(taken, held, settings.preparation, engine, tell)

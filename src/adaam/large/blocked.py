@@ -1,7 +1,7 @@
 """Rows in blocks, each prepared when it is asked for: in memory, or on a cluster."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
 from operator import add
@@ -11,10 +11,11 @@ import numpy as np
 
 from adaam._typing import Column, FloatMatrix, FloatVector, IntVector, Tall
 from adaam.affinity.adaptive import Job
-from adaam.engines import DaskEngine, Engine
+from adaam.engines import CPUEngine, DaskEngine, Engine
 from adaam.engines.blocks import at, spread
 from adaam.engines.cluster.rows import dealt
 from adaam.engines.cluster.workers import Workers, task_engine
+from adaam.engines.compiled import chosen_kernels
 from adaam.large.row_blocks import Deal
 from adaam.prepare import LinearMap, Preparation, Sample, fit_preparation
 from adaam.progress import Teller
@@ -47,7 +48,9 @@ class SpreadBlocks:
             for group, (first, end) in zip(self.groups, pairwise(self.first_blocks), strict=True):
                 blocks = [block for block in job.blocks if first <= block < end]
                 if blocks:
-                    calls.append((group_sum, job.work, self.engine.kernels, group, np.array(blocks) - first))
+                    calls.append(
+                        (group_sum, job.work, self.engine.kernels, self.deal.n_used, group, np.array(blocks) - first)
+                    )
                     places.append((place, blocks[-1]))
         found: list[Any] = [None] * len(jobs)
         for (place, last), part in zip(places, self.workers.in_turn("row-blocks", calls), strict=True):
@@ -67,16 +70,20 @@ def dealt_spread(X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engi
         workers.share("preparation", prepared),
     )
     samples = [
-        workers.call("prepare", prepared_blocks, engine.kernels, group, np.diff(starts[low : high + 1]), preparation)
+        workers.call(
+            "prepare", prepared_blocks, engine.kernels, deal.n_used, group, np.diff(starts[low : high + 1]), preparation
+        )
         for group, (low, high) in zip(groups, pairwise(first), strict=True)
     ]
     return SpreadBlocks(samples, first, deal, prepared, engine, workers)
 
 
-def prepared_blocks(kernels: str, group: tuple[Tall, Column], sizes: IntVector, prepared: LinearMap) -> list[Sample]:
+def prepared_blocks(
+    kernels: str, n_rows: int, group: tuple[Tall, Column], sizes: IntVector, prepared: LinearMap
+) -> list[Sample]:
     """Rows of a group as samples, blocks of so many rows one after the other, each prepared as on one machine."""
     X, weights = group
-    host = task_engine(kernels, int(max(sizes)))
+    host = task_engine(kernels, n_rows, int(max(sizes)))
     samples = []
     for start, stop in pairwise([0, *np.cumsum(sizes)]):
         rows, counts = host.distinct(X[start:stop], at(weights, slice(start, stop)))
@@ -84,9 +91,9 @@ def prepared_blocks(kernels: str, group: tuple[Tall, Column], sizes: IntVector, 
     return samples
 
 
-def group_sum(work: Callable[[Sample], Any], kernels: str, group: list[Sample], blocks: IntVector) -> Any:
+def group_sum(work: Callable[[Sample], Any], kernels: str, n_rows: int, group: list[Sample], blocks: IntVector) -> Any:
     """Sum over some blocks of a group."""
-    task_engine(kernels, max(sample.n_rows for sample in group))  # compiled on this worker
+    task_engine(kernels, n_rows, max(sample.n_rows for sample in group))  # compiled on this worker
     return reduce(add, [work(group[block]) for block in blocks])
 
 
@@ -140,11 +147,19 @@ class BlockedRows:
         return found
 
 
+def engine_of_blocks(engine: Engine, deal: Deal) -> Engine:
+    """Return the engine with kernels for the rows of all blocks: numba is faster for one too, once it is imported."""
+    if isinstance(engine, CPUEngine):
+        return replace(engine, kernels=chosen_kernels(engine.kernels, deal.n_used))
+    return engine
+
+
 def dealt_array(
     X: Tall, weights: Column, deal: Deal, preparation: Preparation, engine: Engine
 ) -> BlockedRows | SpreadBlocks:
     """Deal rows in memory, or on a cluster, to blocks, and prepare those that take part; of weight zero none do."""
     everything = deal.n_used == deal.n_rows
+    engine = engine_of_blocks(engine, deal)
     if everything and isinstance(engine, DaskEngine):
         return dealt_spread(X, weights, deal, fit_preparation(X, weights, preparation, engine), engine)
     counts = spread(engine.to_host(weights), X.shape[0])

@@ -20,7 +20,7 @@ from uuid import uuid4
 import numpy as np
 
 from adaam.engines.blocks import on_one_thread
-from adaam.engines.compiled import MANY_ROWS, compile_once, uses_numba
+from adaam.engines.compiled import MANY_ROWS, chosen_kernels, compile_once
 from adaam.engines.cpu import CPUEngine
 from adaam.progress import LOGGER, ChangingLine
 
@@ -201,18 +201,18 @@ def as_it_is(value: Any) -> Any:
     return value
 
 
-def task_engine(kernels: str, n_rows: int) -> CPUEngine:
-    """Return the CPU engine for blocks of so many rows that a task has to itself; its loops are compiled."""
+def task_engine(kernels: str, n_rows: int, block_rows: int) -> CPUEngine:
+    """Return the CPU engine for blocks of so many rows, out of all that are learned from; its loops are compiled."""
     try:
-        compiled = uses_numba(kernels, n_rows)
+        chosen = chosen_kernels(kernels, n_rows)
     except ImportError as error:
         raise ClusterError(
             f'DaskEngine(kernels="numba") needs numba on every worker, and the one on {platform.node()} has none. '
             'Install it there with: pip install adaam[fast], or use kernels="auto", which is NumPy on such workers.'
         ) from error
-    if compiled:
-        compile_once(np.float32 if n_rows >= MANY_ROWS else np.float64)
-    return CPUEngine(kernels=kernels)
+    if chosen == "numba":
+        compile_once(np.float32 if block_rows >= MANY_ROWS else np.float64)
+    return CPUEngine(kernels=chosen)
 
 
 def check_room(n_rows: int, n_columns: int, itemsize: int) -> None:
