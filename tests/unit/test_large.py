@@ -16,7 +16,7 @@ from adaam import AdaAM, AdaptiveAffinity, CPUEngine, Preparation, RowBlocks
 from adaam.affinity.adaptive import AdaptiveAffinity as Settings
 from adaam.affinity.adaptive import MethodSettings, learn
 from adaam.graph import neighbor_graph
-from adaam.large import BlockedRows, Deal
+from adaam.large import BlockedRows, Deal, engine_of_blocks
 from adaam.large.row_blocks import shuffled
 from adaam.large.stability import stability
 from adaam.prepare import LinearMap
@@ -199,6 +199,25 @@ def test_the_gpu_engine_pools_alike():
     fits = [AdaAM(3, pairs=RowBlocks(50), engine=e).fit(X) for e in ("cpu", adaam.GPUEngine(device="cpu"))]
     np.testing.assert_allclose(fits[0].components_, fits[1].components_, atol=1e-6)
     np.testing.assert_allclose(fits[0].stability_.angles, fits[1].stability_.angles, atol=1e-3)
+
+
+@pytest.mark.parametrize("read", [lambda X: X, lambda X: BlockRows(lambda: [X])])
+def test_short_blocks_of_many_rows_run_compiled_loops_and_learn_the_same_map(monkeypatch, read):
+    pytest.importorskip("numba")
+    from adaam.engines.pruned import screened
+
+    X, passes = cloud(n=5000), []
+    numpy = AdaAM(3, pairs=RowBlocks(1000), engine=CPUEngine(kernels="numpy")).fit(read(X))
+    run = screened.cut_laplacian
+    monkeypatch.setattr(screened, "cut_laplacian", lambda P, *rest: passes.append(len(P)) or run(P, *rest))
+    auto = AdaAM(3, pairs=RowBlocks(1000)).fit(read(X))
+    assert set(passes) == {1000}
+    assert subspace_angles(auto.components_.T, numpy.components_.T).max() < 1e-6
+
+
+def test_few_rows_in_blocks_run_numpy():
+    deal = Deal(n_rows=4000, n_used=4000, n_blocks=4, seed=0)
+    assert engine_of_blocks(CPUEngine(), deal) == CPUEngine(kernels="numpy")
 
 
 def test_blocks_smaller_than_a_neighbourhood_are_refused_by_name():

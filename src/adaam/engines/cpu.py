@@ -30,15 +30,7 @@ from adaam.engines.neighbors import tiles as neighbor_tiles
 from adaam.engines.neighbors.graph import HostHalf, NeighborGraph, measured_graph
 from adaam.engines.protocol import Clusters, ClusterSums, Half, Result, pruned_laplacian
 from adaam.engines.pruned import tiles as pruned_tiles
-from adaam.engines.pruned.cut import (
-    Bracket,
-    Tally,
-    counted,
-    exact_cut,
-    guess_bracket,
-    kept_from,
-    largest_entry,
-)
+from adaam.engines.pruned.cut import Bracket, Tally, counted, exact_cut, guess_bracket, kept_from, largest_entry
 from adaam.linalg import eigh
 
 # A tile, its magnitudes, its mask and the positions of the survivors: about four times the tile in float64.

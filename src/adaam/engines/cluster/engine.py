@@ -20,14 +20,7 @@ from adaam.engines.cluster.rows import (
     planned_sizes,
     projected,
 )
-from adaam.engines.cluster.workers import (
-    HOST,
-    Workers,
-    as_dask_array,
-    connected,
-    is_dask,
-    mapped_array,
-)
+from adaam.engines.cluster.workers import HOST, Workers, as_dask_array, connected, is_dask, mapped_array
 from adaam.engines.cpu import CPUEngine
 from adaam.engines.equal_rows import merged_weights
 from adaam.engines.neighbors.graph import HostHalf, NeighborGraph

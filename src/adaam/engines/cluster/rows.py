@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
+from operator import getitem
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -103,7 +104,9 @@ class ClusterRows:
             low, high = np.searchsorted(wanted, [block.start, block.stop])
             if low < high:
                 whole = high - low == block.stop - block.start
-                parts.append(part if whole else self.workers.call("pick", taken, part, wanted[low:high] - block.start))
+                parts.append(
+                    part if whole else self.workers.call("pick", getitem, part, wanted[low:high] - block.start)
+                )
                 sizes.append(int(high - low))
         return ClusterRows(tuple(parts), tuple(sizes), self.n_columns, self.dtype, self.workers)
 
@@ -163,16 +166,9 @@ def host_rows(X: Any, sizes: Sizes, workers: Workers) -> ClusterRows:
 
 def stacked(blocks: Sequence[Any]) -> Any:
     """Row blocks, dense or sparse, one below the other."""
-    if len(blocks) == 1:
-        return blocks[0]
     if any(issparse(block) for block in blocks):
         return csr_array(vstack(blocks, format="csr"))
     return np.concatenate(blocks)
-
-
-def taken(block: Any, rows: IntVector) -> Any:
-    """Rows of a block."""
-    return block[rows]
 
 
 def first_equal(X: ClusterRows) -> IntVector:
@@ -214,7 +210,7 @@ def dealt(X: ClusterRows, weights: Column, places: Callable[[IntVector], IntVect
         for part, own, first in zip(X.parts, held, starts(counts), strict=True)
     ]
     return [
-        X.workers.call("deal-blocks", laid_out, [X.workers.call("deal-send", taken, piece, i) for piece in pieces])
+        X.workers.call("deal-blocks", laid_out, [X.workers.call("deal-send", getitem, piece, i) for piece in pieces])
         for i in range(len(edges) - 1)
     ]
 

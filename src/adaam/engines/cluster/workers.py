@@ -279,11 +279,7 @@ def _client_at(address: str) -> Any:
 
 def is_dask(X: Any) -> bool:
     """Whether X is a Dask collection; told without importing Dask."""
-    if "dask" not in sys.modules:
-        return False
-    from dask import is_dask_collection
-
-    return bool(is_dask_collection(X))
+    return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
 
 
 def as_dask_array(X: Any) -> Any:
