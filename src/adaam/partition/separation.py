@@ -54,9 +54,8 @@ class Split:
     """A merge of the dendrogram, seen as the split of a cluster in two."""
 
     n_rows: tuple[float, float]  # of either part, copies counted
-    shared: (
-        float  # sum of the parts' shares of links to the other part, of those within the two, plus two standard errors
-    )
+    # Sum of the parts' shares of links to the other part, of those within the two, plus two standard errors if any.
+    shared: float
     cloud: float  # the same for the halves of a homogeneous cloud of this size, dimension and extent
     dimension: float  # intrinsic dimension of the two together
 
@@ -101,8 +100,9 @@ def splits(view: View, merging: Merging, n_merges: int) -> list[Split]:
         kept_first = max(within[p] + between, 1.0) / max(degree_first, 1.0)
         kept_second = max(within[q] + between, 1.0) / max(degree_second, 1.0)
         within[p] += within[q] + 2.0 * between
-        # Links are counts: what two standard errors more would be is what counts as joining the two.
-        upper = between + 2.0 * np.sqrt(between + 1.0)
+        # Links are counts: what two standard errors more would be is what counts as joining the two. Parts that no
+        # link joins are apart for certain.
+        upper = between + 2.0 * np.sqrt(between + 1.0) if between > 0.0 else 0.0
         shared = upper / n_neighbors * (1.0 / (n_first * kept_first) + 1.0 / (n_second * kept_second))
         here = slice(starts[begin], starts[end])
         count, inverses = (sums[here.stop] - sums[here.start] for sums in (n_known, of_known))

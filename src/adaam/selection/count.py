@@ -19,16 +19,18 @@ SEPARATE = 0.45
 # dimension for it. In a plane, clouds have thin places to be cut at (0.44 and more).
 FIRST_SPLIT = 0.6
 FIRST_SPLIT_DIMENSION = 4.0
-# Pieces that a cloud is cut into have fewer links, since each borders on several others.
-CLEARLY_SEPARATE = 0.15
+# Clusters may be separate although the groups they form touch, so that no cut from the root down is clear. What is
+# separate deeper down counts below this; pieces that a cloud is cut into border on several others, and seldom have as
+# few links (decision 0022, item 17).
+CLEARLY_SEPARATE = 0.25
 # Modularity already keeps parts together below its own resolution; to take them apart needs all the more.
 BEYOND_MODULARITY = 0.1
 # Fewer rows, copies counted, than have ten neighbours of their own are no cluster.
 SMALLEST = 11
 N_STARTS = 4
 # What the range is over: thresholds, in parts of the ones above, and resolutions; those of the estimate first. They are
-# so far apart that about three ranges of four hold the number of classes (decision 0022, item 14).
-SETTINGS = ((1.0, 1.0), (0.6, 0.5), (1.6, 4.0))
+# so far apart that about four ranges of five hold the number of classes (decision 0022, items 14 and 17).
+SETTINGS = ((1.0, 1.0), (0.4, 1.0), (1.6, 4.0))
 # Columns for each cluster of the map that is learned for a number, and how often number and map find each other anew.
 WIDTH = 2
 MAX_ROUNDS = 6
@@ -222,9 +224,10 @@ def _number(merged: Merging, looked_at: Sequence[Split], n_fine: int, threshold:
         # The last merges, of the lowest resolution, are those that modularity would not make.
         within_modularity = n_splits - i < n_fine
         limit = SEPARATE if within_modularity else BEYOND_MODULARITY
-        clearly = CLEARLY_SEPARATE if within_modularity else BEYOND_MODULARITY
+        # Above this value clouds come apart, so the range has no higher ones.
+        clearly = min(threshold, 1.0) * CLEARLY_SEPARATE if within_modularity else threshold * BEYOND_MODULARITY
         large = min(split.n_rows) >= SMALLEST
-        clear[i] = any(inside) or (large and split.ratio < clearly * threshold)
+        clear[i] = any(inside) or (large and split.ratio < clearly)
         apart = clear[i] or (large and split.ratio < limit * threshold)
         numbers[i] = _apart(split, counts) if apart else 1
         below[a] = i
