@@ -309,7 +309,7 @@ def test_a_damaged_exhibit_is_left_out_of_the_page_with_a_word(home, monkeypatch
 
 def test_a_worker_that_dies_fails_its_case_alone(home):
     plan = read_plan(home / "plan.toml").narrowed(methods=("kmeans", "pca"))
-    tasks = missing(plan.cases(), [])
+    tasks = missing(plan.cases, [])
     seen = []
     events = work.parallel_events(tasks, home, 1)
     for event in events:
@@ -383,7 +383,7 @@ def test_progress_is_one_line_on_a_terminal_and_a_line_a_case_elsewhere(home):
     shown = {}
     for stream, name in ((Terminal(), "terminal"), (io.StringIO(), "file")):
         with RecordsFile(home / f"{name}.jsonl") as records:
-            tasks = missing(plan.cases(), records.records)
+            tasks = missing(plan.cases, records.records)
             assert run_tasks(tasks, records, home, stream=stream) == []
         shown[name] = stream.getvalue()
     assert shown["terminal"].count("\n") == 1
@@ -397,7 +397,7 @@ def test_work_goes_on_when_nobody_reads_its_progress(home):
         def write(self, text):
             raise BrokenPipeError
 
-    tasks = missing(read_plan(home / "plan.toml").narrowed(methods=("kmeans",)).cases(), [])
+    tasks = missing(read_plan(home / "plan.toml").narrowed(methods=("kmeans",)).cases, [])
     Progress(tasks, Gone()).tell(work.Event(tasks[0]))
     assert duration(59.7) == "1 min 0 s"
 

@@ -304,12 +304,12 @@ def home(tmp_path):
 
 
 def test_there_is_one_exhibit_a_data_set_of_the_default_fit(home):
-    cases = read_plan(home / "plan.toml").cases()
+    cases = read_plan(home / "plan.toml").cases
     assert [(case.dataset, case.method) for case in exhibited(cases)] == [("tiny", "adaam"), ("second", "adaam")]
 
 
 def test_what_is_there_is_not_made_again_and_what_fails_stops_nobody(home, monkeypatch):
-    cases = read_plan(home / "plan.toml").cases()
+    cases = read_plan(home / "plan.toml").cases
     folder, told = home / "exhibits", []
     (home / "tiny.npz").rename(home / "away.npz")
     ((name, reason),) = make_exhibits(cases, home, folder, told.append)
@@ -325,7 +325,7 @@ def test_what_is_there_is_not_made_again_and_what_fails_stops_nobody(home, monke
 
 
 def test_a_damaged_or_other_exhibit_is_made_anew(home):
-    (case, _) = exhibited(read_plan(home / "plan.toml").cases())
+    (case, _) = exhibited(read_plan(home / "plan.toml").cases)
     folder = home / "exhibits"
     assert not is_there(case, folder)
     make_exhibits([case], home, folder, lambda line: None)

@@ -2,7 +2,6 @@
 
 import os
 import tomllib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import product
@@ -90,11 +89,6 @@ DATASETS = {
 def title_of(name: str) -> str:
     """Return how a data set is named to people."""
     return DATASETS[name].title if name in DATASETS else name
-
-
-def sizes(names: Sequence[str]) -> dict[str, int]:
-    """Return the numbers of rows that are known without reading anything."""
-    return {name: DATASETS[name].n for name in names if name in DATASETS}
 
 
 def find_files(name: str, folder: Path | None) -> tuple[Path, ...]:

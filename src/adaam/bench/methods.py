@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from typing import Any, Literal
 
@@ -71,6 +72,21 @@ class Method:
     def is_refitted(self) -> bool:
         """Whether each round is a fit of its own, rather than k-means on one embedding."""
         return self.random and (self.refits or self.kind == "labels")
+
+    def n_rounds(self, most: int) -> int:
+        """Rounds that differ: a method that gives labels without chance has one."""
+        return 1 if self.kind == "labels" and not self.random else most
+
+    @property
+    def lacking(self) -> str | None:
+        """What is to be installed before it can be run on this machine, and how; None where it can."""
+        try:
+            if self.package:
+                version(self.package)
+        except PackageNotFoundError:
+            how = f"Install it with: pip install adaam[{self.name}]"
+            return f"{self.title} needs {self.package}, which is not installed. {how}"
+        return None
 
 
 def _lpp(case: Case, affinity: Any) -> Any:

@@ -70,6 +70,11 @@ def missing(cases: Sequence[PlanCase], records: Iterable[Mapping[str, Any]]) -> 
     return [task for task in tasks if task.rounds]
 
 
+def skip_record(case: PlanCase, reason: str) -> Record:
+    """Return what is recorded of a case that cannot be run here."""
+    return {name: getattr(case, name) for name in IDENTITY} | {"kind": "skip", "reason": reason}
+
+
 def line_of(record: Mapping[str, Any]) -> bytes:
     """Return a record as its line; numbers read back to the same bits."""
     body = _body(record)

@@ -80,11 +80,6 @@ def versions(package: str = "") -> dict[str, str]:
     }
 
 
-def n_rounds_of(method: Method, n_rounds: int) -> int:
-    """Rounds that differ: a method that gives labels without chance has one."""
-    return 1 if method.kind == "labels" and not method.random else n_rounds
-
-
 def run_case(
     method: Method,
     X: FloatMatrix,
@@ -113,7 +108,7 @@ def run_case(
     X, classes = X[:n_rows], classes[:n_rows]
     first = _case(X, classes, n_neighbors, preparation, seed)
     fitted = None
-    for round_number in range(n_rounds_of(method, n_rounds)) if rounds is None else rounds:
+    for round_number in range(method.n_rounds(n_rounds)) if rounds is None else rounds:
         case = replace(first, seed=seed + round_number)
         if fitted is None or method.is_refitted:
             # One embedding serves all rounds, so its seed is the first one's, whichever round is run first.

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from adaam.bench.data_files import DataFileError
-from adaam.bench.datasets import data_folder, find_files, sizes
+from adaam.bench.datasets import data_folder, find_files
 from adaam.bench.exhibit import Exhibit
 from adaam.bench.exhibit_files import FOLDER, ExhibitError, make_exhibits, read_exhibit
 from adaam.bench.methods import METHODS
 from adaam.bench.plan import Plan, PlanError, read_plan
-from adaam.bench.records import RecordsError, RecordsFile, missing, read_records
+from adaam.bench.records import RecordsError, RecordsFile, identity, missing, read_records, skip_record
 from adaam.bench.session import run_tasks
-from adaam.bench.skips import runnable, skip_records
 from adaam.cli.commands import say
 from adaam.cli.outputs import check_folder
 from adaam.cli.streams import show
@@ -54,18 +53,20 @@ def reproduce(arguments: Namespace) -> None:
                 f"{records.path}: {records.torn_bytes} bytes of a record cut short were set aside in "
                 f"{records.torn_path.name}; it will be run again."
             )
-        cases = plan.cases(sizes(plan.datasets))
-        ready, left_out = runnable(cases)
-        for reason in dict.fromkeys(reason for _, reason in left_out):
+        lacking = {case: METHODS[case.method].lacking for case in plan.cases}
+        ready = [case for case, reason in lacking.items() if reason is None]
+        left_out = [skip_record(case, reason) for case, reason in lacking.items() if reason]
+        for reason in dict.fromkeys(record["reason"] for record in left_out):
             say(f"left out: {reason}")
         if not ready:
             raise PlanError("no case of the plan can be run here.")
-        records.append(skip_records(left_out, records.records))
+        known = set(map(identity, records.records))
+        records.append([record for record in left_out if identity(record) not in known])
         tasks = missing(ready, records.records)
         say(f"{plan.title}: {len(ready)} cases, {len(ready) - len(tasks)} of them done before.")
         try:
             failed_cases = run_tasks(tasks, records, folder, n_jobs=arguments.jobs, command=command_of(arguments))
-            failed_exhibits = make_exhibits(cases, folder, out / FOLDER, say)
+            failed_exhibits = make_exhibits(plan.cases, folder, out / FOLDER, say)
         except KeyboardInterrupt:
             say(f"stopped; all finished rounds are in {records.path}, and the same command goes on from there.")
             raise
@@ -100,8 +101,8 @@ def chosen_plan(arguments: Namespace, folder: Path | None) -> Plan:
         if name not in whole.datasets:
             raise PlanError(f"--datasets {name}: is not in the plan; it has {', '.join(whole.datasets)}.")
     plan = whole.narrowed(arguments.datasets, arguments.methods, arguments.rounds)
-    if not plan.experiments:
-        methods = dict.fromkeys(name for each in whole.experiments for name in each.methods)
+    if not plan.cases:
+        methods = dict.fromkeys(case.method for case in whole.cases)
         raise PlanError(f"nothing of the plan is left; it has the methods {', '.join(methods)}.")
     return plan
 

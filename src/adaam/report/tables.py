@@ -4,15 +4,17 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from adaam.bench.datasets import DATASETS, title_of
-from adaam.bench.skips import skip_notes
 from adaam.files import spreadsheet_text
 from adaam.report.summary import (
     Record,
+    Setting,
     Summary,
     by_dataset,
     default_summaries,
+    distinct,
     method_title,
     paper_accuracy,
     paper_statistics,
@@ -92,6 +94,27 @@ def accuracy_table(found: Sequence[Summary], left_out: Sequence[str] = ()) -> Ta
     listed = [DATASETS[name] for name in by_dataset(found) if name in DATASETS]
     notes += [f"{each.title}: {each.note}." for each in listed if each.note]
     return _table("table1", "Clustering accuracy", columns, 2, [*notes, *left_out])
+
+
+def skip_notes(records: Iterable[Record]) -> list[str]:
+    """Return a line for each reason, with the data sets it kept a method from; cases run since are not among them.
+
+    Examples
+    --------
+    >>> skip = {"kind": "skip", "method": "umap", "preparation": "raw", "reason": "UMAP needs umap-learn"}
+    >>> skip_notes([skip | {"dataset": "usps"}, skip | {"dataset": "umist"}])
+    ['Left out (USPS, UMIST): UMAP needs umap-learn.']
+    """
+
+    def case_of(record: Record) -> tuple[Any, ...]:
+        return tuple(map(record.get, Setting.__dataclass_fields__))
+
+    run = set(map(case_of, distinct(records)))
+    reasons: dict[str, dict[str, None]] = {}
+    for record in distinct(records, "skip"):
+        if case_of(record) not in run:
+            reasons.setdefault(record["reason"], {})[title_of(record["dataset"])] = None
+    return [f"Left out ({', '.join(titles)}): {reason}." for reason, titles in reasons.items()]
 
 
 def scores_table(found: Sequence[Summary]) -> Table:
