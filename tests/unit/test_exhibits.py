@@ -9,17 +9,23 @@ import pytest
 from sklearn.datasets import load_digits, load_iris
 
 from adaam import AdaAM, AdaAMClustering
-from adaam.bench import exhibit_files
+from adaam.bench import exhibit as exhibits
 from adaam.bench.datasets import Data
-from adaam.bench.exhibit import MAX_SIDE, leading_features, make_exhibit, matched, plane, reduced, spread_plane
-from adaam.bench.exhibit_files import (
+from adaam.bench.exhibit import (
     ARRAYS,
+    MAX_SIDE,
     ExhibitError,
     exhibit_path,
     exhibited,
     is_there,
+    leading_features,
+    make_exhibit,
     make_exhibits,
+    matched,
+    plane,
     read_exhibit,
+    reduced,
+    spread_plane,
     write_exhibit,
 )
 from adaam.bench.methods import METHODS
@@ -265,7 +271,7 @@ def test_a_pickle_is_never_loaded(exhibit, tmp_path):
 
 def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path, monkeypatch):
     with zipfile.ZipFile(exhibit_path(tmp_path, "tiny"), "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("rows.npy", b"\0" * (exhibit_files.MAX_BYTES + 1))
+        archive.writestr("rows.npy", b"\0" * (exhibits.MAX_BYTES + 1))
     monkeypatch.setattr(np, "load", None)
     with pytest.raises(ExhibitError, match="more than max_bytes"):
         read_exhibit(tmp_path, "tiny")
@@ -320,7 +326,7 @@ def test_what_is_there_is_not_made_again_and_what_fails_stops_nobody(home, monke
     before = (folder / "second.npz").stat().st_mtime_ns
     assert make_exhibits(cases, home, folder, told.append) == []
     assert (folder / "second.npz").stat().st_mtime_ns == before
-    monkeypatch.setattr(exhibit_files, "make_exhibit", lambda *_, **__: pytest.fail("a fit was asked for"))
+    monkeypatch.setattr(exhibits, "make_exhibit", lambda *_, **__: pytest.fail("a fit was asked for"))
     assert make_exhibits(cases, home, folder, told.append) == []
 
 

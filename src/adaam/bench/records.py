@@ -10,9 +10,8 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 from adaam.bench.plan import PlanCase
 from adaam.files import lock
@@ -35,8 +34,7 @@ class RecordsError(UnreadableFileError):
     """A file of records cannot be trusted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """Records that were verified, and what was not: the torn end of the file."""
 
     records: list[Record]
@@ -44,8 +42,7 @@ class Reading:
     torn_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """A case and the rounds of it that are not yet recorded."""
 
     case: PlanCase
@@ -54,7 +51,7 @@ class Task:
 
 def identity(record: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return what tells a record's round from all others."""
-    return tuple(record.get(name) for name in IDENTITY)
+    return tuple(map(record.get, IDENTITY))
 
 
 def round_identity(case: PlanCase, round_number: int) -> tuple[Any, ...]:
@@ -63,9 +60,9 @@ def round_identity(case: PlanCase, round_number: int) -> tuple[Any, ...]:
     return (*others, seed + round_number)
 
 
-def missing(cases: Sequence[PlanCase], records: Iterable[Mapping[str, Any]]) -> list[Task]:
+def missing(cases: Iterable[PlanCase], records: Iterable[Mapping[str, Any]]) -> list[Task]:
     """Return what remains to be done, in the order of the cases."""
-    done = {identity(record) for record in records}
+    done = set(map(identity, records))
     tasks = (Task(case, tuple(i for i in range(case.rounds) if round_identity(case, i) not in done)) for case in cases)
     return [task for task in tasks if task.rounds]
 
@@ -128,69 +125,57 @@ def refused(record: Mapping[str, Any]) -> str | None:
     return unfit(record, FIELDS.get(record.get("kind"), {}))
 
 
-Field: TypeAlias = tuple[Callable[[Any], bool], str]  # whether a value is right, and what it must be
-
-
-def unfit(held: Mapping[str, Any], fields: Mapping[str, Field]) -> str | None:
-    """Return what is wrong with a table of values, or None."""
-    for name, (is_right, wanted) in fields.items():
+def unfit(held: Mapping[str, Any], fields: Mapping[str, str]) -> str | None:
+    """Return what is wrong with a table of values, or None; `fields` says for each what it must be."""
+    for name, wanted in fields.items():
+        value = held.get(name)
         if name not in held and name not in OPTIONAL:
             return f"{name} is missing"
-        if not is_right(held.get(name)):
-            return f"{name}={repr(held.get(name))[:60]} must be {wanted}"
+        if not RULES[wanted](value) and not (value is None and name in NULLABLE):
+            return f"{name}={repr(value)[:60]} must be {wanted}"
     return None
 
 
-def _between(low: float, high: float, *kinds: type) -> Callable[[Any], bool]:
-    return lambda value: type(value) in kinds and low <= value <= high
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_NAME
 
 
-def _or_none(field: Field) -> Field:
-    is_right, wanted = field
-    return (lambda value: value is None or is_right(value), f"{wanted} or null")
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST_COUNT
 
 
-def _are_counts(value: Any) -> bool:
-    return isinstance(value, list) and 0 < len(value) < MAX_LINE and all(map(COUNT[0], value)) and any(value)
-
-
-def _are_versions(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(WORD[0], value.values()))
-
-
-WORD: Field = (lambda value: isinstance(value, str) and len(value) <= LONGEST_NAME, "a word")
-COUNT: Field = (_between(0, LARGEST_COUNT, int), "a whole number")
-SHARE: Field = (_between(-1, 1, int, float), "a number from -1 to 1")
-NUMBER: Field = (_between(-LARGEST_COUNT, LARGEST_COUNT, int, float), "a finite number")
-VERSIONS: Field = _or_none((_are_versions, "a table of versions"))
-SCORES = dict.fromkeys(("acc", "nmi", "ari"), SHARE)
-_CASE = {
-    **dict.fromkeys(("dataset", "method", "preparation"), WORD),
-    **dict.fromkeys(("n_iter", "n", "d", "c", "k", "seed"), COUNT),
-    **dict.fromkeys(("n_neighbors", "n_rows"), _or_none(COUNT)),
-    "versions": VERSIONS,
+RULES: dict[str, Callable[[Any], bool]] = {
+    "a word": _is_word,
+    "a whole number": _is_count,
+    "a number from -1 to 1": lambda value: type(value) in (int, float) and abs(value) <= 1,
+    "a finite number": lambda value: type(value) in (int, float) and abs(value) <= LARGEST_COUNT,
+    "true or false": lambda value: isinstance(value, bool),
+    "a table": lambda value: isinstance(value, dict),
+    "a table of versions": lambda value: isinstance(value, dict) and all(map(_is_word, value.values())),
+    "counts, not all zero": lambda value: isinstance(value, list) and all(map(_is_count, value)) and any(value),
 }
+NULLABLE = ("n_neighbors", "n_rows", "peak_bytes", "versions")
 OPTIONAL = ("peak_bytes", "versions")
+SCORES = dict.fromkeys(("acc", "nmi", "ari"), "a number from -1 to 1")
+SESSION = {"versions": "a table of versions"}
+_CASE = {
+    **dict.fromkeys(("dataset", "method", "preparation"), "a word"),
+    **dict.fromkeys(("n_iter", "n", "d", "c", "k", "seed", "n_neighbors", "n_rows", "peak_bytes"), "a whole number"),
+    **SESSION,
+}
 # What the tables, figures and the page rely on, for each kind of record.
-FIELDS: dict[Any, dict[str, Field]] = {
-    "score": {**_CASE, **SCORES, "fit_seconds": NUMBER, "peak_bytes": _or_none(COUNT)},
-    "histogram": {**_CASE, "counts": (_are_counts, "a list of counts, not all zero"), "top": NUMBER, "cut": NUMBER},
-    "skip": {"dataset": WORD, "method": WORD, "reason": WORD},
-    "session": {"versions": VERSIONS},
+FIELDS: dict[Any, dict[str, str]] = {
+    "score": {**_CASE, **SCORES, "fit_seconds": "a finite number"},
+    "histogram": {**_CASE, "counts": "counts, not all zero", "top": "a finite number", "cut": "a finite number"},
+    "skip": dict.fromkeys(("dataset", "method", "reason"), "a word"),
+    "session": SESSION,
 }
 
 
 class RecordsFile:
-    """A file of records open for appending, by one process at a time.
+    """A file of records open for appending, by one process at a time; `records` are all it holds.
 
-    Attributes
-    ----------
-    records : list of dict
-        All records of the file, those appended since it was opened included.
-    torn_bytes : int
-        Length of the torn line that was taken off the end when the file was opened.
-    torn_path : Path
-        Where torn lines are set aside.
+    A torn line at its end has been set aside in `torn_path`; `torn_bytes` is its length.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -203,22 +188,21 @@ class RecordsFile:
             if not lock(self._handle):
                 raise RecordsError(f"{self.path}: another run is writing to it. Wait for it, or choose another --out.")
             reading = read_records(self.path)
+            self.records, self.torn_bytes = reading.records, reading.torn_bytes
             if reading.torn_bytes:
-                self._set_aside(self.path.read_bytes()[reading.sound_bytes :], reading.sound_bytes)
+                self._set_aside(reading.sound_bytes)
         except BaseException:
             os.close(self._handle)
             raise
-        self.records = reading.records
-        self.torn_bytes = reading.torn_bytes
         return self
 
     def __exit__(self, *_: object) -> None:
         os.close(self._handle)
 
-    def _set_aside(self, torn: bytes, sound_bytes: int) -> None:
+    def _set_aside(self, sound_bytes: int) -> None:
         """Move the torn end into a file of its own."""
         with self.torn_path.open("ab") as aside:
-            aside.write(torn + b"\n")
+            aside.write(self.path.read_bytes()[sound_bytes:] + b"\n")
             aside.flush()
             os.fsync(aside.fileno())
         os.ftruncate(self._handle, sound_bytes)

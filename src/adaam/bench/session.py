@@ -1,24 +1,51 @@
-"""A session: what a plan lacks is run and recorded as it comes; an interrupt loses nothing and the next goes on."""
+"""A session: what a plan lacks is run, here or in processes beside this one, and recorded as it comes.
+
+An interrupt loses nothing, and the next session goes on.
+"""
 
 import os
 import platform
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache, lru_cache
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from time import monotonic
-from typing import IO
+from typing import IO, Any, NamedTuple
 
 from joblib import cpu_count
+from threadpoolctl import threadpool_limits
 
+from adaam.bench.datasets import load_data
+from adaam.bench.methods import METHODS
 from adaam.bench.records import Record, RecordsFile, Task
-from adaam.bench.run import versions
-from adaam.bench.work import Event, parallel_events, serial_events
-from adaam.interrupts import uninterrupted
+from adaam.bench.run import histogram_record, run_case, versions, warm_up
+from adaam.interrupts import STOPS, uninterrupted
 from adaam.progress import ChangingLine
 
 BATCH_S = 1.0  # at most this much work is lost to a kill that no program can catch
+THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+WORKER_LEAVES_S = 5.0
+
+
+class Event(NamedTuple):
+    """Something that happened to a task: a record came, or it ended, well or with the reason why not."""
+
+    task: Task
+    record: Record | None = None
+    failure: str | None = None
+
+    @property
+    def is_end(self) -> bool:
+        """Whether nothing more will come of this task."""
+        return self.record is None
 
 
 def run_tasks(
@@ -96,6 +123,136 @@ def commit() -> str | None:
         return None
 
 
+# The last data set is kept at hand, and methods that have run once are warm.
+_kept = lru_cache(maxsize=1)(load_data)
+_warmed_up = cache(lambda name: warm_up(METHODS[name]))
+
+
+def events_of(task: Task, folder: Path | None) -> Iterator[Event]:
+    """Run a task; whatever it raises is its own failure and nobody else's."""
+    try:
+        for record in _records_of(task, folder):
+            yield Event(task, record)
+        yield Event(task)
+    except Exception as error:
+        yield Event(task, failure=told(error))
+
+
+def _records_of(task: Task, folder: Path | None) -> Iterator[Record]:
+    """Run the rounds of a task; what was warned of is kept in the records."""
+    case = task.case
+    data = _kept(case.dataset, folder)
+    X, classes = data.rows(case.n_rows), data.classes[: case.n_rows]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if case.kind == "histogram":
+            yield histogram_record(case, X, classes)
+            return
+        _warmed_up(case.method)
+        names = ("dataset", "preparation", "seed", "n_neighbors", "n_iter", "n_rows", "n_starts")
+        settings: dict[str, Any] = {name: getattr(case, name) for name in names}
+        for record in run_case(METHODS[case.method], X, classes, n_rounds=case.rounds, rounds=task.rounds, **settings):
+            yield record | {"warnings": sorted({warning.category.__name__ for warning in caught})}
+
+
+def told(error: Exception) -> str:
+    """Return an error in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def serial_events(tasks: Sequence[Task], folder: Path | None) -> Generator[Event]:
+    """Run tasks one by one in this process, on all cores."""
+    _kept.cache_clear()  # files may have changed since
+    for task in tasks:
+        yield from events_of(task, folder)
+
+
+def parallel_events(tasks: Sequence[Task], folder: Path | None, n_jobs: int) -> Generator[Event]:
+    """Run tasks in worker processes that share the cores out among them.
+
+    A worker that dies (killed for memory, say) fails its task and is replaced. Workers that lose this process end.
+    """
+    n_threads = max(1, cpu_count() // n_jobs)
+    waiting = list(reversed(tasks))
+    workers: dict[Connection, SpawnProcess] = {}
+    running: dict[Connection, Task] = {}
+    try:
+        while waiting or workers:
+            while waiting and len(workers) < n_jobs:
+                connection, process = _started(folder, n_threads)
+                workers[connection] = process
+                running[connection] = waiting.pop()
+                connection.send(running[connection])
+            ready = wait(workers)
+            for connection in [each for each in workers if each in ready]:
+                is_lost = False
+                try:
+                    event = connection.recv()
+                except (EOFError, OSError):
+                    is_lost = True
+                    workers[connection].join(WORKER_LEAVES_S)
+                    ending = _ending(workers[connection].exitcode)
+                    event = Event(running[connection], failure=f"its process {ending}")
+                yield event
+                if event.is_end and (is_lost or not waiting):
+                    _end(connection, workers.pop(connection))
+                elif event.is_end:
+                    running[connection] = waiting.pop()
+                    connection.send(running[connection])
+    finally:
+        for connection, process in workers.items():
+            _end(connection, process)
+
+
+def _started(folder: Path | None, n_threads: int) -> tuple[Connection, SpawnProcess]:
+    """Start a worker afresh, so that thread settings hold from the first import."""
+    context = get_context("spawn")
+    connection, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(theirs, folder, n_threads), daemon=True)
+    with _thread_settings(n_threads):
+        process.start()
+    theirs.close()
+    return connection, process
+
+
+def _end(connection: Connection, process: SpawnProcess) -> None:
+    connection.close()
+    process.terminate()
+    process.join(WORKER_LEAVES_S)
+
+
+def _serve(connection: Connection, folder: Path | None, n_threads: int) -> None:
+    # Ctrl-C and a closed terminal reach every process; the one that writes the records decides what becomes of it,
+    # and ends this one by SIGTERM.
+    for number in STOPS:
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
+    with threadpool_limits(limits=n_threads), suppress(EOFError, ConnectionError):
+        while True:
+            for event in events_of(connection.recv(), folder):
+                connection.send(event)
+
+
+def _ending(exit_code: int | None) -> str:
+    if exit_code is None or exit_code >= 0:
+        return f"ended with code {exit_code}"
+    name = signal.Signals(-exit_code).name
+    return f"was ended by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
+
+
+@contextmanager
+def _thread_settings(n_threads: int) -> Iterator[None]:
+    """Let processes started inside inherit a number of threads, or a smaller one the user has set."""
+    before = {name: os.environ[name] for name in THREAD_SETTINGS if name in os.environ}
+    smaller = {name: value for name, value in before.items() if value.isdecimal() and 0 < int(value) < n_threads}
+    os.environ.update(dict.fromkeys(THREAD_SETTINGS, str(n_threads)) | smaller)
+    try:
+        yield
+    finally:
+        for name in THREAD_SETTINGS:
+            os.environ.pop(name)
+        os.environ.update(before)
+
+
 class Progress:
     """Rate and time left: one line that changes on a terminal, a line for each case elsewhere."""
 
@@ -117,23 +274,21 @@ class Progress:
             self._cases_done += 1
             self._n_rounds -= len(event.task.rounds) - len(done)  # rounds that failed are not to be waited for
         self._told = monotonic()
-        self._line.show(self._text(event, [record["acc"] for record in done if "acc" in record]))
-
-    def end(self) -> None:
-        """Leave the line."""
-        self._line.end()
-
-    def _text(self, event: Event, scores: list[float]) -> str:
         parts = [f"{self._cases_done}/{self._n_cases} cases", event.task.case.label]
+        scores = [record["acc"] for record in done if "acc" in record]
         if event.failure is not None:
             parts.append("FAILED")
         elif scores:
             parts.append(f"acc {100 * sum(scores) / len(scores):.1f}")
         n_done, elapsed = sum(map(len, self._done.values())), monotonic() - self._start
         if n_done:
-            left = elapsed / n_done * (self._n_rounds - n_done)
-            parts.append(f"{n_done / max(elapsed, 1e-9):.1f} rounds/s, about {duration(left)} left")
-        return " | ".join(parts)
+            left = duration(elapsed / n_done * (self._n_rounds - n_done))
+            parts.append(f"{n_done / max(elapsed, 1e-9):.1f} rounds/s, about {left} left")
+        self._line.show(" | ".join(parts))
+
+    def end(self) -> None:
+        """Leave the line."""
+        self._line.end()
 
 
 def duration(seconds: float) -> str:

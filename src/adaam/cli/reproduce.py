@@ -10,8 +10,7 @@ from typing import Any
 
 from adaam.bench.data_files import DataFileError
 from adaam.bench.datasets import data_folder, find_files
-from adaam.bench.exhibit import Exhibit
-from adaam.bench.exhibit_files import FOLDER, ExhibitError, make_exhibits, read_exhibit
+from adaam.bench.exhibit import FOLDER, Exhibit, ExhibitError, make_exhibits, read_exhibit
 from adaam.bench.methods import METHODS
 from adaam.bench.plan import Plan, PlanError, read_plan
 from adaam.bench.records import RecordsError, RecordsFile, identity, missing, read_records, skip_record
