@@ -21,8 +21,8 @@ from adaam.cli.streams import show
 from adaam.files import atomic_file
 from adaam.report.chart_files import write_chart
 from adaam.report.charts import all_charts
-from adaam.report.reproduction import NAME as PAGE
-from adaam.report.reproduction import write_page
+from adaam.report.page import NAME as PAGE
+from adaam.report.page import write_page
 from adaam.report.summary import by_dataset, summaries
 from adaam.report.tables import RENDERERS, all_tables, text
 from adaam.tables import counted

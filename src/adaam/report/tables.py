@@ -1,13 +1,15 @@
-"""Tables made from records alone, and their forms: terminal text, Markdown, CSV and LaTeX (booktabs)."""
+"""Tables made from records alone, and their forms: terminal text, Markdown, CSV, LaTeX (booktabs) and HTML."""
 
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from adaam.bench.datasets import DATASETS, title_of
 from adaam.files import spreadsheet_text
+from adaam.report.overview import OWN
 from adaam.report.summary import (
     Record,
     Setting,
@@ -291,3 +293,42 @@ def _with_paper(own: str, cell: Cell) -> str:
 
 
 RENDERERS: dict[str, Callable[[Table], str]] = {".txt": text, ".md": markdown, ".csv": csv_text, ".tex": latex}
+
+
+PAPER_NAMES = {"table1": "Table 1. ", "table2": "Table 2. "}
+OURS = frozenset(map(method_title, OWN))
+LONG = 40  # lines from which a table scrolls in its box
+
+
+def html_table(table: Table) -> str:
+    """Return a table for the page, in a box that scrolls by itself; every heading is a button that sorts."""
+    name, title = escape(table.name), escape(PAPER_NAMES.get(table.name, "") + table.title)
+    kinds = ["word" if place < table.n_names else "number" for place in range(len(table.columns))]
+    heads = "".join(
+        f'<th scope="col" class="{kind}" aria-sort="none"><button type="button">{escape(column)}'
+        '<span class="arrow" aria-hidden="true"></span></button></th>'
+        for kind, column in zip(kinds, table.columns, strict=True)
+    )
+    body = ""
+    for row in table.rows:
+        cells = ""
+        for cell, kind, has_paper in zip(row, kinds, table.with_paper, strict=True):
+            own = escape(cell.text)
+            shown = f"<strong>{own}</strong>" if cell.best else own
+            # Where others of the column have the paper beside them, an empty place keeps the figures in line.
+            shown += f' <small title="the paper">{escape(cell.paper)}</small>' if has_paper else ""
+            tag, scope = ("td", "") if cells else ("th", ' scope="row"')
+            cells += f'<{tag}{scope} class="{kind}" data-value="{own}">{shown}</{tag}>'
+        # Rows of the methods that the page is about are told from the others.
+        mark = ' class="ours"' if OURS & {cell.text for cell in row} else ""
+        body += f"<tr{mark}>{cells}</tr>\n"
+    notes = [*table.remarks, *(["Small figures: the paper."] if any(table.with_paper) else [])]
+    is_long = len(table.rows) > LONG
+    notes += [f"{len(table.rows)} lines; the box scrolls."] if is_long else []
+    below = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return (
+        f'<figure class="table" id="{name}"><figcaption id="{name}-title">{title}</figcaption>\n'
+        f'<div class="box{" long" if is_long else ""}" tabindex="0" role="region" aria-labelledby="{name}-title">'
+        f'<table class="sortable"><thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n'
+        f'<div class="notes">{below}</div></figure>'
+    )

@@ -1,7 +1,6 @@
 """Where every number comes from: the sessions that made the records, and how each case was run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from adaam.bench.datasets import title_of
@@ -12,25 +11,15 @@ from adaam.report.tables import MISSING, Cell, Table
 UNKNOWN = "not recorded"
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """One start of the command: when, where and by what the records after it were made."""
-
-    facts: dict[str, str]
-    n_records: int
-
-
-def sessions(records: Sequence[Record]) -> list[Session]:
-    """Return the sessions in their order; records before any session are told of as one of unknown origin."""
-    heads: list[Record] = []
-    counts: list[int] = []
+def sessions(records: Sequence[Record]) -> list[tuple[dict[str, str], int]]:
+    """Return what each session says of itself and the number of its records; those before any are of unknown origin."""
+    found: list[tuple[dict[str, str], int]] = []
     for record in records:
         is_head = record.get("kind") == "session"
-        if is_head or not heads:
-            heads.append(record)
-            counts.append(0)
-        counts[-1] += not is_head
-    return [Session(facts_of(head), count) for head, count in zip(heads, counts, strict=True)]
+        if is_head or not found:
+            found.append((facts_of(record), 0))
+        found[-1] = (found[-1][0], found[-1][1] + (not is_head))
+    return found
 
 
 def facts_of(head: Record) -> dict[str, str]:
@@ -60,41 +49,36 @@ def cases_table(records: Sequence[Record]) -> Table:
     groups: dict[tuple[Setting, str], list[tuple[int, Record]]] = {}
     for number, record in latest.values():
         groups.setdefault((setting_of(record), record["kind"]), []).append((number, record))
-    ordered = sorted(groups, key=lambda group: (*setting_order(group[0]), group[1]))
-    rows = tuple(_row(setting, kind, groups[setting, kind]) for setting, kind in ordered)
+    rows = []
+    for setting, kind in sorted(groups, key=lambda group: (*setting_order(group[0]), group[1])):
+        numbers, found = zip(*groups[setting, kind], strict=True)
+        seeds = sorted({int(record["seed"]) for record in found})
+        is_score = kind == "score"
+        words = (
+            title_of(setting.dataset),
+            method_title(setting.method),
+            setting.preparation,
+            _shown(setting) if is_score else "Fig. 1b",
+            found[0]["n"],
+            found[0]["k"],
+            setting.n_iter,
+            len(found),
+            "–".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))),
+            found[0].get("n_starts", MISSING),
+            f"{100 * sum(each['acc'] for each in found) / len(found):.2f}" if is_score else MISSING,
+            ", ".join(map(str, sorted(set(numbers)))),
+        )
+        rows.append(tuple(Cell(str(word)) for word in words))
     columns = ("data set", "method", "preparation", "shows", "rows", "k", "passes", "rounds", "seeds", "starts", "acc")
     note = (
         "A round depends on its seed alone. starts: k-means++ runs in each round; the one of least inertia counts. "
         "acc: average accuracy in percent."
     )
-    return Table("cases", "Every case", (*columns, "session"), rows, 4, (note,))
+    return Table("cases", "Every case", (*columns, "session"), tuple(rows), 4, (note,))
 
 
-def _row(setting: Setting, kind: str, found: Sequence[tuple[int, Record]]) -> tuple[Cell, ...]:
-    numbers = sorted({number for number, _ in found})
-    records = [record for _, record in found]
-    seeds = sorted({int(record["seed"]) for record in records})
-    accuracy = MISSING if kind == "histogram" else f"{100 * sum(each['acc'] for each in records) / len(records):.2f}"
-    words = (
-        title_of(setting.dataset),
-        method_title(setting.method),
-        setting.preparation,
-        _shown(setting, kind),
-        records[0]["n"],
-        records[0]["k"],
-        setting.n_iter,
-        len(records),
-        "–".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))),
-        records[0].get("n_starts", MISSING),
-        accuracy,
-        ", ".join(map(str, numbers)),
-    )
-    return tuple(Cell(str(word)) for word in words)
-
-
-def _shown(setting: Setting, kind: str) -> str:
-    if kind == "histogram":
-        return "Fig. 1b"
+def _shown(setting: Setting) -> str:
+    """Where the page shows a case."""
     if setting.is_default:
         return "Table 1"
     if setting.n_rows is not None:

@@ -1,4 +1,4 @@
-"""The page put together: a template, its style and scripts, tables, and data that the scripts draw."""
+"""The page: records and exhibits in, one self-contained HTML file out."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -6,22 +6,35 @@ from datetime import UTC, datetime
 from html import escape
 from itertools import starmap
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from adaam._typing import IntMatrix
 from adaam.bench.datasets import title_of
 from adaam.bench.exhibit import Exhibit
 from adaam.files import atomic_file
 from adaam.palette import COLORS, cluster_color
 from adaam.report.charts import Chart, all_charts
-from adaam.report.reproduction.exhibits import payload
-from adaam.report.reproduction.overview import Overview, Standing, overview
-from adaam.report.reproduction.provenance import Session, cases_table, sessions
-from adaam.report.reproduction.tables import html_table
-from adaam.report.summary import Record, method_colors
-from adaam.report.tables import MISSING, all_tables
+from adaam.report.overview import Standing, findings, standings
+from adaam.report.provenance import cases_table, facts_of, sessions
+from adaam.report.summary import Record, Summary, default_summaries, method_colors
+from adaam.report.tables import MISSING, all_tables, html_table
 from adaam.tables import counted
-from adaam.webpage import PageKind, html_document, plotly_script, script_json
+from adaam.webpage import (
+    PageKind,
+    diverging_palette,
+    html_document,
+    plane_points,
+    plotly_script,
+    script_json,
+    signed_bytes,
+    sprite,
+)
 
 NAME = "report.html"
+N_QUERIES = 5  # rows whose neighbours are shown before any is chosen
+N_CONFUSIONS = 3
 NO_EXHIBIT = "There are no pictures beside these records; adaam reproduce makes them."
 FIGURE_NOTES = {
     "fig1a": "Averages over rounds; bars are standard deviations. The axis spans at least five points of accuracy.",
@@ -30,7 +43,7 @@ FIGURE_NOTES = {
     "fig3": "Seconds of one fit, without k-means, on the first rows of the data set; one case at a time.",
 }
 KIND = PageKind(
-    package="adaam.report.reproduction",
+    package="adaam.report",
     scripts=("charts.js", "exhibits.js", "main.js"),
     skip="Skip to the results",
     noscript="Tables are complete without scripts; charts and exhibits need them.",
@@ -63,13 +76,13 @@ def write_page(records: Sequence[Record], exhibits: Sequence[Exhibit], folder: P
 
 def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) -> str:
     """Return the page as text: a pure function of all records of a file, the exhibits at hand and plotly.js."""
-    found = overview(records)
-    charts = all_charts(records)
+    found = default_summaries(records)
+    sets, charts = standings(found), all_charts(records)
     parts = {
-        "what": escape(_what(found)),
+        "what": escape(_what(sets, found)),
         "difference": escape(difference(exhibits)),
-        "findings": "\n".join(f"<li>{escape(sentence)}</li>" for sentence in found.sentences),
-        "standings": "\n".join(map(_standing, found.standings)),
+        "findings": "\n".join(f"<li>{escape(sentence)}</li>" for sentence in findings(sets)),
+        "standings": "\n".join(map(_standing, sets)),
         "tables": "\n".join(map(html_table, all_tables(records))) or "<p>No table can be filled yet.</p>",
         "figures": "\n".join(map(_figure, charts)) or "<p>These records fill no figure.</p>",
         "tabs": "\n".join(starmap(_tab, enumerate(exhibits))),
@@ -78,7 +91,7 @@ def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) 
         "cases": html_table(cases_table(records)),
     }
     data = {
-        "overview": asdict(found),
+        "standings": [asdict(each) for each in sets],
         "charts": [asdict(chart) for chart in charts],
         "palette": COLORS,
         "methods": method_colors(),
@@ -86,14 +99,15 @@ def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) 
     return html_document(KIND, title="AdaAM, reproduced", links=LINKS, parts=parts, data=data, charting=charting)
 
 
-def _what(found: Overview) -> str:
-    if not found.standings:
+def _what(sets: Sequence[Standing], found: Sequence[Summary]) -> str:
+    if not sets:
         return "Nothing yet."
-    least, most = found.rounds
-    rounds = f"{most} rounds each" if least == most else f"{least} to {most} rounds each"
-    names = ", ".join(each.title for each in found.standings)
-    methods, sets = counted(found.n_methods, "method"), counted(len(found.standings), "data set")
-    return f"{methods} on {sets} ({names}), {rounds}, {found.n_rounds:,} in all."
+    rounds = [each.rounds for each in found]
+    least, most = min(rounds), max(rounds)
+    each_has = f"{most} rounds each" if least == most else f"{least} to {most} rounds each"
+    methods = counted(len({each.setting.method for each in found}), "method")
+    names = ", ".join(each.title for each in sets)
+    return f"{methods} on {counted(len(sets), 'data set')} ({names}), {each_has}, {sum(rounds):,} in all."
 
 
 def _standing(each: Standing) -> str:
@@ -173,15 +187,62 @@ def _panel(place: int, exhibit: Exhibit) -> str:
     )
 
 
-def _session(number: int, each: Session) -> str:
-    pairs = {**each.facts, "records": str(each.n_records)}
-    facts = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs.items())
+def payload(exhibit: Exhibit) -> dict[str, Any]:
+    """Return all the page shows of a data set: numbers as JSON, pictures as PNG."""
+    about, facts = exhibit.about, facts_of(exhibit.about["session"])
+    n_rows, height, width = exhibit.tiles.shape
+    lists = ("rows", "classes", "clusters", "chosen_clusters", "features", "confusion", "chosen_confusion")
+    spaces = ("before", "after", "chosen")
+    return {
+        "name": about["dataset"],
+        "title": title_of(about["dataset"]),
+        "about": {name: about[name] for name in ("n", "d", "c", "k", "is_image", "seed", "n_starts")},
+        "scores": {name: round(100 * about[name], 2) for name in ("acc", "nmi", "ari")},
+        "choice": {name: about["chosen"][name] for name in ("metric", "preparation", "head", "learned")},
+        "chosen_scores": {name: round(100 * about["chosen"][name], 2) for name in ("acc", "nmi", "ari")},
+        "facts": [(name, facts[name]) for name in ("started", "adaam", "commit", "machine", "libraries")],
+        **{name: getattr(exhibit, name).tolist() for name in lists},
+        **{space: plane_points(getattr(exhibit, space)) for space in spaces},
+        **{f"nearest_{space}": getattr(exhibit, f"nearest_{space}").tolist() for space in spaces},
+        **{f"same_{space}": same_class(exhibit, getattr(exhibit, f"nearest_{space}")) for space in spaces},
+        "chosen_confusions": confusions(exhibit.chosen_confusion),
+        "queries": queries(n_rows, about["seed"]),
+        "tiles": sprite(exhibit.tiles),
+        "components": sprite(signed_bytes(exhibit.components), diverging_palette()),
+        "patterns": sprite(signed_bytes(exhibit.patterns), diverging_palette()),
+        "weights": [] if about["is_image"] else np.round(exhibit.components[:, 0, :], 4).tolist(),
+        "confusions": confusions(exhibit.confusion),
+        "tile": {"height": height, "width": width},
+    }
+
+
+def same_class(exhibit: Exhibit, nearest: IntMatrix) -> float:
+    """Return the share of neighbours that are of their row's class, in per cent."""
+    return round(100 * float((exhibit.classes[nearest] == exhibit.classes[:, None]).mean()), 1)
+
+
+def queries(n_rows: int, seed: int) -> list[int]:
+    """Draw rows by chance, so that none is shown for its looks."""
+    return list(np.random.default_rng(seed).choice(n_rows, min(N_QUERIES, n_rows), replace=False).tolist())
+
+
+def confusions(counts: IntMatrix) -> list[list[int]]:
+    """Return the largest errors: class, the class whose cluster took its rows, and how many."""
+    errors = counts * (1 - np.eye(len(counts), dtype=counts.dtype))
+    order = np.argsort(-errors, axis=None, kind="stable")[:N_CONFUSIONS]
+    found = [[*divmod(int(place), len(counts)), int(errors.flat[place])] for place in order]
+    return [each for each in found if each[-1]]
+
+
+def _session(number: int, session: tuple[dict[str, str], int]) -> str:
+    facts, n_records = session
+    pairs = {**facts, "records": str(n_records)}
+    lines = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs.items())
     try:
-        started = f"{datetime.fromisoformat(each.facts['started']).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        started = f"{datetime.fromisoformat(facts['started']).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     except ValueError:  # words that stand for an unknown moment
-        started = each.facts["started"]
-    n_records = f"{each.n_records:,} record{'' if each.n_records == 1 else 's'}"
+        started = facts["started"]
     return (
         f'<details class="session"{" open" if number == 1 else ""}><summary>Session {number}: {escape(started)}, '
-        f"{n_records}</summary><dl>{facts}</dl></details>"
+        f"{n_records:,} record{'' if n_records == 1 else 's'}</summary><dl>{lines}</dl></details>"
     )
