@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from adaam.bench.methods import METHODS
-from adaam.report.chart_files import write_chart
 from adaam.report.charts import all_charts
+from adaam.report.figures import write_chart
 from adaam.report.summary import paper_accuracy, paper_statistics, summaries
 from adaam.report.tables import RENDERERS, Cell, Table, all_tables, csv_text, escaped, latex, markdown, text
 

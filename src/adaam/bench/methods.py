@@ -25,7 +25,6 @@ PreparationName = Literal["reference", "literature", "raw"]
 
 # Neighbours of the spectral and manifold baselines: scikit-learn's default for spectral clustering, for all alike.
 BASELINE_NEIGHBORS = 10
-BY_NEIGHBORS: dict[str, Any] = {"affinity": "nearest_neighbors", "n_neighbors": BASELINE_NEIGHBORS}
 UMAP_COMPONENTS = 10
 
 LPP_LITERATURE = Preparation(row_scaling="none", keep=0.99)
@@ -89,24 +88,33 @@ class Method:
         return None
 
 
-def _lpp(case: Case, affinity: Any) -> Any:
+def _lpp(learner: Callable[..., Any], case: Case, **settings: Any) -> Any:
+    affinity = learner(n_neighbors=case.n_neighbors, **settings)
     if case.literature:
         return LPP(case.n_components, affinity=affinity, scaling="orthonormal", preparation=LPP_LITERATURE)
     return LPP(case.n_components, affinity=affinity, preparation="unit")
 
 
-def _heat(case: Case) -> HeatKernel:
-    return HeatKernel(width=1.0) if case.literature else HeatKernel()
+def _heated(learner: Callable[..., Any], case: Case) -> Any:
+    return _lpp(learner, case, heat=HeatKernel(width=1.0) if case.literature else HeatKernel())
 
 
 def _forest(case: Case) -> Any:
     # The forest itself sees 30 components under either preparation, as in its own literature.
-    return _lpp(case, ForestAffinity(n_neighbors=case.n_neighbors, random_state=case.seed))
+    return _lpp(ForestAffinity, case, random_state=case.seed)
 
 
 def _adaptive_neighbors(learner: type[CAN] | type[PCAN], case: Case) -> Any:
     preparation = "center" if case.literature else "unit"
     return learner(case.n_clusters, n_neighbors=case.n_neighbors, preparation=preparation)
+
+
+def _adaam(case: Case) -> Any:
+    return AdaAM(case.n_clusters, n_neighbors=case.n_neighbors)
+
+
+def _chosen(case: Case) -> Any:
+    return AdaAMClustering(case.n_clusters, random_state=case.seed)
 
 
 def _lsc(case: Case) -> Any:
@@ -121,6 +129,14 @@ def _lle(case: Case) -> Any:
     return LocallyLinearEmbedding(
         n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters, eigen_solver="arpack", random_state=case.seed
     )
+
+
+def _isomap(case: Case) -> Any:
+    return Isomap(n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters)
+
+
+def _pca(case: Case) -> Any:
+    return PCA(n_components=case.n_components, svd_solver="full")
 
 
 def _mds(case: Case) -> Any:
@@ -140,46 +156,24 @@ def _umap(case: Case) -> Any:
     return umap.UMAP(n_components=n_components, min_dist=0.0, random_state=case.seed, n_jobs=1)
 
 
+def _spectral(learner: Callable[..., Any], case: Case) -> Any:
+    return learner(
+        case.n_clusters, affinity="nearest_neighbors", n_neighbors=BASELINE_NEIGHBORS, random_state=case.seed
+    )
+
+
 NIE = "Nie, Wang, Huang, KDD 2014"
+LAPLACIAN = "Belkin, Niyogi, Neural Computation 2003"
+OWN_CHOICE = "this library: metric and head chosen without labels"
+RAW: tuple[PreparationName, ...] = ("raw",)
 LISTED = (
+    Method("adaam", "AdaAM", "Li, Chen, Zhao, Lu, ICME 2017", "embedding", _adaam, ("reference",)),
+    Method("adaam-clustering", "AdaAMClustering", OWN_CHOICE, "labels", _chosen, RAW, random=True),
+    Method("knn", "k-NN", "He, Niyogi, NIPS 2003", "embedding", partial(_heated, KNNAffinity)),
     Method(
-        "adaam",
-        "AdaAM",
-        "Li, Chen, Zhao, Lu, ICME 2017",
-        "embedding",
-        lambda case: AdaAM(case.n_clusters, n_neighbors=case.n_neighbors),
-        ("reference",),
+        "cons-knn", "Cons-kNN", "Premachandran, Kakarala, CVPR 2013", "embedding", partial(_heated, ConsensusAffinity)
     ),
-    Method(
-        "adaam-clustering",
-        "AdaAMClustering",
-        "this library: metric and head chosen without labels",
-        "labels",
-        lambda case: AdaAMClustering(case.n_clusters, random_state=case.seed),
-        ("raw",),
-        random=True,
-    ),
-    Method(
-        "knn",
-        "k-NN",
-        "He, Niyogi, NIPS 2003",
-        "embedding",
-        lambda case: _lpp(case, KNNAffinity(case.n_neighbors, heat=_heat(case))),
-    ),
-    Method(
-        "cons-knn",
-        "Cons-kNN",
-        "Premachandran, Kakarala, CVPR 2013",
-        "embedding",
-        lambda case: _lpp(case, ConsensusAffinity(n_neighbors=case.n_neighbors, heat=_heat(case))),
-    ),
-    Method(
-        "dn",
-        "DN",
-        "Pavan, Pelillo, PAMI 2007",
-        "embedding",
-        lambda case: _lpp(case, DominantAffinity(n_neighbors=case.n_neighbors, heat=_heat(case))),
-    ),
+    Method("dn", "DN", "Pavan, Pelillo, PAMI 2007", "embedding", partial(_heated, DominantAffinity)),
     Method("clustrf-bi", "ClustRF-Bi", "Zhu, Loy, Gong, CVPR 2014", "embedding", _forest, random=True),
     Method("pcan-kmeans", "PCAN + k-means", NIE, "embedding", partial(_adaptive_neighbors, PCAN)),
     Method("pcan", "PCAN", NIE, "labels", partial(_adaptive_neighbors, PCAN)),
@@ -190,45 +184,22 @@ LISTED = (
         "Spectral clustering",
         "Ng, Jordan, Weiss, NIPS 2001",
         "labels",
-        lambda case: SpectralClustering(case.n_clusters, random_state=case.seed, **BY_NEIGHBORS),
-        ("raw",),
+        partial(_spectral, SpectralClustering),
+        RAW,
         random=True,
     ),
     Method(
-        "spectral-embedding",
-        "Laplacian eigenmaps",
-        "Belkin, Niyogi, Neural Computation 2003",
-        "embedding",
-        lambda case: SpectralEmbedding(case.n_clusters, random_state=case.seed, **BY_NEIGHBORS),
-        ("raw",),
+        "spectral-embedding", "Laplacian eigenmaps", LAPLACIAN, "embedding", partial(_spectral, SpectralEmbedding), RAW
     ),
+    # It stores the shortest paths between all pairs of rows.
     Method(
-        "isomap",
-        "Isomap",
-        "Tenenbaum, de Silva, Langford, Science 2000",
-        "embedding",
-        lambda case: Isomap(n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters),
-        ("raw",),
-        max_rows=12_000,  # it stores the shortest paths between all pairs of rows
+        "isomap", "Isomap", "Tenenbaum, de Silva, Langford, Science 2000", "embedding", _isomap, RAW, max_rows=12_000
     ),
+    # It factorises an n x n matrix that fills up.
+    Method("lle", "LLE", "Roweis, Saul, Science 2000", "embedding", _lle, RAW, max_rows=12_000),
+    # Each of its hundreds of iterations visits all pairs of rows.
     Method(
-        "lle",
-        "LLE",
-        "Roweis, Saul, Science 2000",
-        "embedding",
-        _lle,
-        ("raw",),
-        max_rows=12_000,  # it factorises an n x n matrix that fills up
-    ),
-    Method(
-        "mds",
-        "MDS",
-        "Kruskal, Psychometrika 1964; de Leeuw 1977",
-        "embedding",
-        _mds,
-        ("raw",),
-        max_rows=3_000,  # each of its hundreds of iterations visits all pairs of rows
-        random=True,
+        "mds", "MDS", "Kruskal, Psychometrika 1964; de Leeuw 1977", "embedding", _mds, RAW, max_rows=3_000, random=True
     ),
     Method(
         "umap",
@@ -236,19 +207,12 @@ LISTED = (
         "McInnes, Healy, Melville, arXiv:1802.03426",
         "embedding",
         _umap,
-        ("raw",),
+        RAW,
         random=True,
         refits=True,
         package="umap-learn",
     ),
-    Method(
-        "pca",
-        "PCA",
-        "Pearson 1901",
-        "embedding",
-        lambda case: PCA(n_components=case.n_components, svd_solver="full"),
-        ("raw",),
-    ),
-    Method("kmeans", "k-means", "Lloyd 1957/1982", "embedding", lambda case: FunctionTransformer(), ("raw",)),
+    Method("pca", "PCA", "Pearson 1901", "embedding", _pca, RAW),
+    Method("kmeans", "k-means", "Lloyd 1957/1982", "embedding", lambda case: FunctionTransformer(), RAW),
 )
 METHODS: dict[str, Method] = {method.name: method for method in LISTED}

@@ -19,8 +19,8 @@ from adaam.cli.commands import say
 from adaam.cli.outputs import check_folder
 from adaam.cli.streams import show
 from adaam.files import atomic_file
-from adaam.report.chart_files import write_chart
 from adaam.report.charts import all_charts
+from adaam.report.figures import write_chart
 from adaam.report.page import NAME as PAGE
 from adaam.report.page import write_page
 from adaam.report.summary import by_dataset, summaries
