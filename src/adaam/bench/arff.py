@@ -30,8 +30,16 @@ def read_arff(path: Path, target: str, max_rows: int) -> Arrays:
     """
     with reading(path, "ARFF", DataFileError), path.open(encoding="utf-8", newline=None) as stream:
         lines = _numbered(path, stream)
-        column, n_columns = _header(path, lines, target)
-        return _rows(path, lines, column, n_columns, max_rows)
+        names = _columns(path, lines, target)
+        if target not in names:
+            raise DataFileError(f"{path}: has no column {target!r}; it has {', '.join(names[:5]) or 'none'}, ...")
+        X, classes = _rows(path, lines, names.index(target), len(names), max_rows)
+        try:
+            numbers = classes.astype(np.float64)
+        except ValueError:
+            return Arrays(X, classes)
+        whole = numbers.astype(np.int64)
+        return Arrays(X, whole if np.array_equal(whole, numbers) else classes)
 
 
 def _numbered(path: Path, stream: TextIO) -> Iterator[tuple[int, str]]:
@@ -46,17 +54,22 @@ def _numbered(path: Path, stream: TextIO) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _header(path: Path, lines: Iterator[tuple[int, str]], target: str) -> tuple[int, int]:
-    """Return the place of the classes and the number of columns; leave `lines` at the first row."""
+def _columns(path: Path, lines: Iterator[tuple[int, str]], target: str) -> list[str]:
+    """Return the names of the columns; leave `lines` at the first row."""
     names: list[str] = []
     for number, line in lines:
         word = line.split(None, 1)[0].lower()
         if word == "@data":
-            if target not in names:
-                raise DataFileError(f"{path}: has no column {target!r}; it has {', '.join(names[:5]) or 'none'}, ...")
-            return names.index(target), len(names)
+            return names
         if word == "@attribute" and len(names) < MAX_COLUMNS:
-            names.append(_column_name(path, number, line, target))
+            found = ATTRIBUTE.fullmatch(line)
+            if found is None:
+                raise DataFileError(f"{path}: line {number} cannot be read as a column: {line[:40]!r}.")
+            *spellings, kind = found.groups()
+            names += [each for each in spellings if each is not None]
+            if names[-1] != target and kind.strip().lower() not in NUMERIC:
+                what = f"the column {names[-1]!r} is of type {kind.strip()[:40]!r}, not of numbers"
+                raise DataFileError(f"{path}: line {number}: {what}.")
         elif word != "@relation":
             raise DataFileError(
                 f"{path}: line {number} is {line[:40]!r}; before @data only @attribute lines may stand."
@@ -64,17 +77,11 @@ def _header(path: Path, lines: Iterator[tuple[int, str]], target: str) -> tuple[
     raise DataFileError(f"{path}: has no line @data; it is cut short, or no ARFF file.")
 
 
-def _column_name(path: Path, number: int, line: str, target: str) -> str:
-    found = ATTRIBUTE.fullmatch(line)
-    if found is None:
-        raise DataFileError(f"{path}: line {number} cannot be read as a column: {line[:40]!r}.")
-    name, kind = next(each for each in found.groups()[:3] if each is not None), found[4].strip()
-    if name != target and kind.lower() not in NUMERIC:
-        raise DataFileError(f"{path}: line {number}: the column {name!r} is of type {kind[:40]!r}, not of numbers.")
-    return name
-
-
-def _rows(path: Path, lines: Iterator[tuple[int, str]], column: int, n_columns: int, max_rows: int) -> Arrays:
+def _rows(
+    path: Path, lines: Iterator[tuple[int, str]], column: int, n_columns: int, max_rows: int
+) -> tuple[FloatMatrix, FloatMatrix]:
+    """Return the numbers of all rows, and the words in the column of the classes."""
+    numeric = [place for place in range(n_columns) if place != column]
     blocks: list[FloatMatrix] = []
     classes: list[str] = []
     while block := list(islice(lines, BLOCK_LINES)):
@@ -85,30 +92,14 @@ def _rows(path: Path, lines: Iterator[tuple[int, str]], column: int, n_columns: 
             if n_values != n_columns:
                 raise DataFileError(f"{path}: line {number} has {n_values} values for {n_columns} columns.")
             # From the end, where the classes mostly are: taking a line apart costs more than reading its numbers.
-            label = line.rsplit(",", n_columns - column)[column - n_columns]
-            classes.append(label.strip().strip("'\""))
-        numbers = [place for place in range(n_columns) if place != column]
-        blocks.append(_numbers(path, block, numbers))
+            classes.append(line.rsplit(",", n_columns - column)[column - n_columns].strip().strip("'\""))
+        try:
+            values = np.loadtxt([line for _, line in block], delimiter=",", comments=None, usecols=numeric, ndmin=2)
+        except ValueError as error:
+            raise DataFileError(f"{path}: among the rows from line {block[0][0]} on: {error}.") from error
+        with np.errstate(invalid="ignore"):
+            small = values.astype(np.uint8)
+        blocks.append(small if np.array_equal(small, values) else values.astype(np.float32))
     if not blocks:
         raise DataFileError(f"{path}: has no rows.")
-    return Arrays(np.concatenate(blocks), _classes(classes))
-
-
-def _numbers(path: Path, block: list[tuple[int, str]], columns: list[int]) -> FloatMatrix:
-    try:
-        values = np.loadtxt([line for _, line in block], delimiter=",", comments=None, usecols=columns, ndmin=2)
-    except ValueError as error:
-        raise DataFileError(f"{path}: among the rows from line {block[0][0]} on: {error}.") from error
-    with np.errstate(invalid="ignore"):
-        small = values.astype(np.uint8)
-    return small if np.array_equal(small, values) else values.astype(np.float32)
-
-
-def _classes(words: list[str]) -> FloatMatrix:
-    y = np.array(words)
-    try:
-        numbers = y.astype(np.float64)
-    except ValueError:
-        return y
-    whole = numbers.astype(np.int64)
-    return whole if np.array_equal(whole, numbers) else y
+    return np.concatenate(blocks), np.array(classes)

@@ -2,9 +2,8 @@
 
 import os
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -114,14 +113,12 @@ def find_files(name: str, folder: Path | None) -> tuple[Path, ...]:
 
 def _files_in(folder: Path, stems: tuple[str, ...]) -> tuple[Path, ...]:
     here = {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_file()}
-    for stem, ending in product(stems, (".npz", ".mat")):
-        if stem + ending in here:
-            return (here[stem + ending],)
-    if stems != DATASETS["mnist"].stems:
-        return ()
-    found = (here.get(part) or here.get(f"{part}.gz") for part in IDX_FILES)
+    for name in (stem + ending for stem in stems for ending in (".npz", ".mat")):
+        if name in here:
+            return (here[name],)
+    found = [here.get(part) or here.get(f"{part}.gz") for part in IDX_FILES]
     paths = tuple(path for path in found if path is not None)
-    return paths if len(paths) == len(IDX_FILES) else ()
+    return paths if stems == DATASETS["mnist"].stems and len(paths) == len(IDX_FILES) else ()
 
 
 def load_data(name: str, folder: Path | None) -> Data:
@@ -130,7 +127,15 @@ def load_data(name: str, folder: Path | None) -> Data:
         digits = load_digits()
         return Data(digits.data, digits.target, (8, 8))
     listed = DATASETS.get(name)
-    data = _checked(name, _read(find_files(name, folder), listed), listed.first_rows if listed else None)
+    path, *others = find_files(name, folder)
+    if others:
+        first, second = read_idx_pair(path, others[0]), read_idx_pair(*others[1:])
+        arrays = Arrays(np.concatenate([first.X, second.X]), np.concatenate([first.y, second.y]), first.image_shape)
+    elif path.suffix.lower() == ".npz":
+        arrays = read_npz(path)
+    else:
+        arrays = read_mat(path, listed.image_shape if listed else None)
+    data = _checked(name, arrays, listed.first_rows if listed else None)
     if listed is None:
         return data
     n, d, c = (*data.X.shape, len(np.unique(data.classes)))
@@ -139,19 +144,11 @@ def load_data(name: str, folder: Path | None) -> Data:
             f"{name}: has {n} rows of {d} in {c} classes, but the data set of this name has {listed.n} rows of "
             f"{listed.d} in {listed.c}. It is another version; give its file another name."
         )
-    return Data(data.X, data.classes, data.image_shape or listed.image_shape)
-
-
-def _read(paths: tuple[Path, ...], listed: DataSet | None) -> Arrays:
-    if len(paths) == len(IDX_FILES):
-        first, second = read_idx_pair(*paths[:2]), read_idx_pair(*paths[2:])
-        return Arrays(np.concatenate([first.X, second.X]), np.concatenate([first.y, second.y]), first.image_shape)
-    (path,) = paths
-    return read_npz(path) if path.suffix.lower() == ".npz" else read_mat(path, listed.image_shape if listed else None)
+    return data if data.image_shape else replace(data, image_shape=listed.image_shape)
 
 
 def _checked(name: str, arrays: Arrays, first_rows: int | None) -> Data:
-    X, y = arrays.X[:first_rows], arrays.y[:first_rows]
+    X, y, shape = arrays.X[:first_rows], arrays.y[:first_rows], arrays.image_shape
     if X.ndim != 2:
         raise DataFileError(f"{name}: X has shape {X.shape}; it must be a table of numbers.")
     if y.ndim != 1 or len(y) != len(X):
@@ -161,6 +158,5 @@ def _checked(name: str, arrays: Arrays, first_rows: int | None) -> Data:
     labels, classes = np.unique(y, return_inverse=True)
     if len(labels) < 2:
         raise DataFileError(f"{name}: has {len(labels)} class; at least two are needed to score clusters.")
-    shape = arrays.image_shape
     fits = shape is not None and shape[0] * shape[1] == X.shape[1]
     return Data(X, classes.astype(np.int64), shape if fits else None)

@@ -45,9 +45,8 @@ def resized(X: FloatMatrix, shape: tuple[int, int], new_shape: tuple[int, int]) 
     It is rounded to a whole grey level where the images have such.
     """
     height, width = (area_weights(*sizes) for sizes in zip(shape, new_shape, strict=True))
-    images = height @ X.reshape(len(X), *shape) @ width.T
-    rows = images.reshape(len(X), -1)
-    return np.rint(rows).astype(X.dtype) if X.dtype.kind in "iu" else rows.astype(X.dtype)
+    rows = (height @ X.reshape(len(X), *shape) @ width.T).reshape(len(X), -1)
+    return (np.rint(rows) if X.dtype.kind in "iu" else rows).astype(X.dtype)
 
 
 def upright(X: FloatMatrix, shape: tuple[int, int]) -> FloatMatrix:
