@@ -20,10 +20,10 @@ from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 
 import adaam
-from adaam.bench.arff import read_arff
 from adaam.bench.data_files import read_idx_pair, read_mat, read_npz
 from adaam.bench.datasets import Data
 from adaam.bench.exhibit import make_exhibit, read_exhibit, write_exhibit
+from adaam.bench.openml import read_arff
 from adaam.bench.plan import PlanError, read_plan
 from adaam.bench.records import line_of, read_records
 from adaam.cli.tables import array_rows

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from adaam.bench import arff
-from adaam.bench.arff import read_arff
+from adaam.bench import openml
 from adaam.bench.data_files import DataFileError
+from adaam.bench.openml import read_arff
 
 SMALL = """% a comment
 @RELATION 'small images'
@@ -68,7 +68,7 @@ def test_classes_that_are_written_as_numbers_are_numbers(read):
 
 
 def test_the_form_of_numbers_is_that_of_all_blocks_together(read, monkeypatch):
-    monkeypatch.setattr(arff, "BLOCK_LINES", 2)
+    monkeypatch.setattr(openml, "BLOCK_LINES", 2)
     text = "@attribute a real\n@attribute class {x}\n@data\n1,x\n2,x\n0.5,x\n-1,x\n300,x\n"
     arrays = read(text)
     assert arrays.X.dtype == np.float32

@@ -319,7 +319,7 @@ def test_what_is_there_is_not_made_again_and_what_fails_stops_nobody(home, monke
     folder, told = home / "exhibits", []
     (home / "tiny.npz").rename(home / "away.npz")
     ((name, reason),) = make_exhibits(cases, home, folder, told.append)
-    assert name == "tiny"
+    assert name == "exhibit of tiny"
     assert "DataFileError" in reason
     assert [path.name for path in folder.iterdir()] == ["second.npz"]
     (home / "away.npz").rename(home / "tiny.npz")

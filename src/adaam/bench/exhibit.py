@@ -280,20 +280,21 @@ def _check(exhibit: Exhibit) -> None:
 def make_exhibits(
     cases: Iterable[PlanCase], data_folder: Path | None, folder: Path, tell: Callable[[str], None]
 ) -> list[tuple[str, str]]:
-    """Make and write the exhibits that are not there yet; return the names and reasons of those that failed."""
+    """Make and write the exhibits that are not there yet; return those that failed with their reasons."""
     failures = []
     for case in exhibited(cases):
         if is_there(case, folder):
             continue
+        what = f"exhibit of {case.dataset}"
         try:
             data = load_data(case.dataset, data_folder)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the records of the same case hold them
                 exhibit = make_exhibit(data, case.dataset, seed=case.seed, n_starts=case.n_starts)
-            tell(f"exhibit of {case.dataset}: {write_exhibit(exhibit, folder)}")
+            tell(f"{what}: {write_exhibit(exhibit, folder)}")
         except Exception as error:  # whatever it is, it is this exhibit's own failure
-            failures.append((case.dataset, told(error)))
-            tell(f"exhibit of {case.dataset} FAILED: {told(error)}")
+            failures.append((what, told(error)))
+            tell(f"{what} FAILED: {told(error)}")
     return failures
 
 

@@ -70,7 +70,11 @@ def reproduce(arguments: Namespace) -> None:
             say(f"stopped; all finished rounds are in {records.path}, and the same command goes on from there.")
             raise
         write_report(records.records, out, exhibits=out / FOLDER)
-    raise_failures(failed_cases, failed_exhibits)
+    if failed_cases or failed_exhibits:
+        kinds = ((failed_cases, "case"), (failed_exhibits, "exhibit"))
+        counts = " and ".join(f"{counted(len(failed), noun)} failed" for failed, noun in kinds if failed)
+        details = "\n".join(f"  {name}: {reason}" for name, reason in [*failed_cases, *failed_exhibits])
+        raise CaseError(f"{counts}; the same command tries again:\n{details}")
 
 
 def report(arguments: Namespace) -> None:
@@ -188,12 +192,3 @@ def stored_exhibits(records: list[dict[str, Any]], folder: Path) -> list[Exhibit
         except ExhibitError as error:
             say(f"left out: {error}")
     return [exhibit for exhibit in found if exhibit is not None]
-
-
-def raise_failures(cases: list[tuple[str, str]], exhibits: list[tuple[str, str]]) -> None:
-    """Say which cases and exhibits failed; the next run tries them again."""
-    failed = [f"{counted(len(each), noun)} failed" for each, noun in ((cases, "case"), (exhibits, "exhibit")) if each]
-    if failed:
-        named = [*cases, *((f"exhibit of {name}", reason) for name, reason in exhibits)]
-        details = "\n".join(f"  {name}: {reason}" for name, reason in named)
-        raise CaseError(f"{' and '.join(failed)}; the same command tries again:\n{details}")
