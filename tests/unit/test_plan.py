@@ -38,6 +38,7 @@ def plan_of(tmp_path):
 
 def test_the_papers_plan_is_the_papers_protocol():
     plan = read_plan("paper")
+    assert plan.datasets == ("umist", "coil20", "usps", "mnist10k", "exyaleb", "mnist")
     cases = plan.cases
     assert {case.n_starts for case in cases} == {10}
     table1 = [case for case in cases if (case.n_neighbors, case.n_rows, case.n_iter) == (None, None, 1)]

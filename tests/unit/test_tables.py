@@ -179,6 +179,7 @@ def test_the_papers_values_are_those_that_readme_and_benchmarks_quote():
             assert average <= maximum
         assert paper_statistics(dataset) is not None
     assert paper_accuracy("digits", "adaam") == (None, None)
+    assert paper_accuracy("umist", "pcan") == (55.3, None)
 
 
 def varied():
@@ -233,8 +234,8 @@ def test_what_was_left_out_stands_below_the_first_table():
         "preparation": "raw",
         "reason": "UMAP needs umap-learn",
     }
-    tables = all_tables([record("adaam", 0.5), skip])
-    assert "Left out (USPS): UMAP needs umap-learn." in tables[0].notes
+    tables = all_tables([record("adaam", 0.5), skip, skip | {"dataset": "umist"}])
+    assert "Left out (USPS, UMIST): UMAP needs umap-learn." in tables[0].notes
 
 
 def test_names_that_look_like_formulas_are_words_to_a_spreadsheet():

@@ -211,13 +211,7 @@ def write_exhibit(exhibit: Exhibit, folder: Path) -> Path:
 
 
 def read_exhibit(folder: Path, dataset: str) -> Exhibit | None:
-    """Read the exhibit of a data set; None where there is none.
-
-    Raises
-    ------
-    ExhibitError
-        If the file is too large, damaged, of another data set, or holds anything but the arrays of an exhibit.
-    """
+    """Read the exhibit of a data set; None where there is none, an ExhibitError where it is anything else."""
     path = exhibit_path(folder, dataset)
     if not path.is_file():
         return None

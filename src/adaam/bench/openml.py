@@ -36,13 +36,7 @@ ATTRIBUTE = re.compile(r"@attribute\s+(?:'([^']*)'|\"([^\"]*)\"|([^\s'\"]\S*))\s
 
 
 def area_weights(n_from: int, n_to: int) -> FloatMatrix:
-    """Return the averages that take n_from pixels to n_to: what share of each new pixel each old one covers.
-
-    Examples
-    --------
-    >>> area_weights(3, 2).round(3).tolist()
-    [[0.667, 0.333, 0.0], [0.0, 0.333, 0.667]]
-    """
+    """Return the averages that take n_from pixels to n_to: what share of each new pixel each old one covers."""
     old = np.arange(n_from)[None, :]
     starts = np.arange(n_to)[:, None] * (n_from / n_to)
     ends = starts + n_from / n_to

@@ -91,10 +91,7 @@ class Plan:
         return tuple(dict.fromkeys(case.dataset for case in self.cases))
 
     def narrowed(
-        self,
-        datasets: Sequence[str] | None = None,
-        methods: Sequence[str] | None = None,
-        rounds: int | None = None,
+        self, datasets: Sequence[str] | None = None, methods: Sequence[str] | None = None, rounds: int | None = None
     ) -> "Plan":
         """Return the part of the plan with these data sets and methods, and at most so many rounds."""
         cases = (
@@ -109,11 +106,6 @@ def read_plan(source: str | Path, *, quick: bool = False) -> Plan:
     """Read one of the library's own plans by its name ("paper", "digits"), or a TOML file.
 
     `quick` takes the `quick` settings of each experiment in place of its own, for a first look.
-
-    Examples
-    --------
-    >>> read_plan("paper").datasets
-    ('umist', 'coil20', 'usps', 'mnist10k', 'exyaleb', 'mnist')
     """
     own = files("adaam.bench") / "plans" / f"{source}.toml"
     try:

@@ -82,8 +82,6 @@ def read_records(path: str | os.PathLike[str]) -> Reading:
     """Read and verify a file of records; a name that ends in .gz is unpacked."""
     source = Path(path)
     try:
-        if source.stat().st_size > MAX_BYTES:
-            raise RecordsError(f"{source}: holds {source.stat().st_size} bytes, more than any plan writes.")
         with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as stream:
             return parse(stream, str(source))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -119,9 +117,9 @@ def parse(stream: Any, name: str = "records") -> Reading:
 
 def refused(record: Mapping[str, Any]) -> str | None:
     """Return what about a record nothing could be made of, or None. Kinds that are not known are nobody's concern."""
-    for name in IDENTITY:
-        if isinstance(record.get(name), list | dict):
-            return f"{name} is a {type(record[name]).__name__}"
+    for name, value in zip(IDENTITY, identity(record), strict=True):
+        if isinstance(value, list | dict):
+            return f"{name} is a {type(value).__name__}"
     return unfit(record, FIELDS.get(record.get("kind"), {}))
 
 
@@ -221,9 +219,9 @@ class RecordsFile:
             os.fsync(self._handle)
         except OSError as error:
             os.ftruncate(self._handle, before)
-            if error.errno is None or error.filename is not None:
-                raise
-            raise OSError(error.errno, error.strerror, str(self.path)) from error
+            if error.errno is not None:
+                error.filename = str(self.path)
+            raise
         self.records.extend(batch)
 
 

@@ -64,20 +64,21 @@ def run_tasks(
     """
     if not tasks:
         return []
-    progress = Progress(tasks, sys.stderr if stream is None else stream)
-    records.append([session_record(n_jobs, command)])
+    progress = Progress(tasks, stream or sys.stderr)
     events = serial_events(tasks, folder) if n_jobs == 1 else parallel_events(tasks, folder, n_jobs)
-    batch: list[Record] = []
+    batch = [session_record(n_jobs, command)]
     failures: list[tuple[str, str]] = []
-    written = monotonic()
+    written = -BATCH_S
 
     def write() -> None:
-        nonlocal batch, written
+        nonlocal written
         with uninterrupted():
             records.append(batch)
-            batch, written = [], monotonic()
+            batch.clear()
+            written = monotonic()
 
     try:
+        write()
         for event in events:
             if event.record is not None:
                 batch.append(event.record)
@@ -172,17 +173,26 @@ def parallel_events(tasks: Sequence[Task], folder: Path | None, n_jobs: int) -> 
 
     A worker that dies (killed for memory, say) fails its task and is replaced. Workers that lose this process end.
     """
-    n_threads = max(1, cpu_count() // n_jobs)
     waiting = list(reversed(tasks))
     workers: dict[Connection, SpawnProcess] = {}
     running: dict[Connection, Task] = {}
+
+    def give(connection: Connection) -> None:
+        running[connection] = waiting.pop()
+        connection.send(running[connection])
+
+    def end(connection: Connection) -> None:
+        process = workers.pop(connection)
+        connection.close()
+        process.terminate()
+        process.join(WORKER_LEAVES_S)
+
     try:
         while waiting or workers:
             while waiting and len(workers) < n_jobs:
-                connection, process = _started(folder, n_threads)
+                connection, process = _started(folder, max(1, cpu_count() // n_jobs))
                 workers[connection] = process
-                running[connection] = waiting.pop()
-                connection.send(running[connection])
+                give(connection)
             ready = wait(workers)
             for connection in [each for each in workers if each in ready]:
                 is_lost = False
@@ -191,17 +201,22 @@ def parallel_events(tasks: Sequence[Task], folder: Path | None, n_jobs: int) -> 
                 except (EOFError, OSError):
                     is_lost = True
                     workers[connection].join(WORKER_LEAVES_S)
-                    ending = _ending(workers[connection].exitcode)
-                    event = Event(running[connection], failure=f"its process {ending}")
+                    event = Event(running[connection], failure=_ending(workers[connection].exitcode))
                 yield event
                 if event.is_end and (is_lost or not waiting):
-                    _end(connection, workers.pop(connection))
+                    end(connection)
                 elif event.is_end:
-                    running[connection] = waiting.pop()
-                    connection.send(running[connection])
+                    give(connection)
     finally:
-        for connection, process in workers.items():
-            _end(connection, process)
+        for connection in list(workers):
+            end(connection)
+
+
+def _ending(exit_code: int | None) -> str:
+    if exit_code is None or exit_code >= 0:
+        return f"its process ended with code {exit_code}"
+    name = signal.Signals(-exit_code).name
+    return f"its process was ended by {name}" + ", perhaps for want of memory" * (name == "SIGKILL")
 
 
 def _started(folder: Path | None, n_threads: int) -> tuple[Connection, SpawnProcess]:
@@ -215,12 +230,6 @@ def _started(folder: Path | None, n_threads: int) -> tuple[Connection, SpawnProc
     return connection, process
 
 
-def _end(connection: Connection, process: SpawnProcess) -> None:
-    connection.close()
-    process.terminate()
-    process.join(WORKER_LEAVES_S)
-
-
 def _serve(connection: Connection, folder: Path | None, n_threads: int) -> None:
     # Ctrl-C and a closed terminal reach every process; the one that writes the records decides what becomes of it,
     # and ends this one by SIGTERM.
@@ -230,13 +239,6 @@ def _serve(connection: Connection, folder: Path | None, n_threads: int) -> None:
         while True:
             for event in events_of(connection.recv(), folder):
                 connection.send(event)
-
-
-def _ending(exit_code: int | None) -> str:
-    if exit_code is None or exit_code >= 0:
-        return f"ended with code {exit_code}"
-    name = signal.Signals(-exit_code).name
-    return f"was ended by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")
 
 
 @contextmanager
@@ -276,14 +278,13 @@ class Progress:
         self._told = monotonic()
         parts = [f"{self._cases_done}/{self._n_cases} cases", event.task.case.label]
         scores = [record["acc"] for record in done if "acc" in record]
-        if event.failure is not None:
-            parts.append("FAILED")
-        elif scores:
+        if scores and event.failure is None:
             parts.append(f"acc {100 * sum(scores) / len(scores):.1f}")
-        n_done, elapsed = sum(map(len, self._done.values())), monotonic() - self._start
-        if n_done:
-            left = duration(elapsed / n_done * (self._n_rounds - n_done))
-            parts.append(f"{n_done / max(elapsed, 1e-9):.1f} rounds/s, about {left} left")
+        parts += ["FAILED"] if event.failure else []
+        if n_done := sum(map(len, self._done.values())):
+            seconds = max(self._told - self._start, 1e-9)
+            left = duration(seconds / n_done * (self._n_rounds - n_done))
+            parts.append(f"{n_done / seconds:.1f} rounds/s, about {left} left")
         self._line.show(" | ".join(parts))
 
     def end(self) -> None:
@@ -292,16 +293,8 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as people say them.
-
-    Examples
-    --------
-    >>> duration(7), duration(125), duration(7300)
-    ('7 s', '2 min 5 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    """Return seconds as people say them."""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

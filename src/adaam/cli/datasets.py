@@ -106,13 +106,7 @@ class Progress:
 
 
 def come(n_bytes: int, total: int | None, n_new: int, seconds: float) -> str:
-    """Return how far a file has come, how fast, and how long the rest will take.
-
-    Examples
-    --------
-    >>> come(30_000_000, 90_000_000, 20_000_000, 10.0)
-    '30.0 of 90.0 MB, 2.0 MB/s, about 30 s left'
-    """
+    """Return how far a file has come, how fast, and how long the rest will take."""
     parts = [f"{n_bytes / MEGABYTE:.1f}" + (f" of {total / MEGABYTE:.1f} MB" if total else " MB")]
     if n_new and seconds > 0:
         rate = n_new / seconds

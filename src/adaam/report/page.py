@@ -60,13 +60,7 @@ LINKS = (
 
 
 def write_page(records: Sequence[Record], exhibits: Sequence[Exhibit], folder: Path) -> Path:
-    """Write the page, whole or not at all.
-
-    Raises
-    ------
-    ImportError
-        Where plotly is not installed.
-    """
+    """Write the page, whole or not at all."""
     content = page(records, exhibits, plotly_script())
     path = folder / NAME
     with atomic_file(path) as stream:
@@ -171,8 +165,7 @@ def _figure(chart: Chart) -> str:
 
 
 def _tab(place: int, exhibit: Exhibit) -> str:
-    is_chosen = "false" if place else "true"
-    focus = ' tabindex="-1"' if place else ""
+    is_chosen, focus = ("false", ' tabindex="-1"') if place else ("true", "")
     return (
         f'<button type="button" role="tab" id="tab-{place}" aria-controls="set-{place}" aria-selected="{is_chosen}"'
         f"{focus}>{escape(title_of(exhibit.about['dataset']))}</button>"
@@ -180,9 +173,8 @@ def _tab(place: int, exhibit: Exhibit) -> str:
 
 
 def _panel(place: int, exhibit: Exhibit) -> str:
-    hidden = " hidden" if place else ""
     return (
-        f'<div role="tabpanel" id="set-{place}" aria-labelledby="tab-{place}" class="set"{hidden}>'
+        f'<div role="tabpanel" id="set-{place}" aria-labelledby="tab-{place}" class="set"{" hidden" if place else ""}>'
         f'<script type="application/json" class="exhibit">{script_json(payload(exhibit))}</script></div>'
     )
 

@@ -5,14 +5,12 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from adaam.bench.datasets import DATASETS, title_of
 from adaam.files import spreadsheet_text
 from adaam.report.overview import OWN
 from adaam.report.summary import (
     Record,
-    Setting,
     Summary,
     by_dataset,
     default_summaries,
@@ -21,6 +19,7 @@ from adaam.report.summary import (
     paper_accuracy,
     paper_statistics,
     row_order,
+    setting_of,
     timed_alone,
 )
 
@@ -99,22 +98,11 @@ def accuracy_table(found: Sequence[Summary], left_out: Sequence[str] = ()) -> Ta
 
 
 def skip_notes(records: Iterable[Record]) -> list[str]:
-    """Return a line for each reason, with the data sets it kept a method from; cases run since are not among them.
-
-    Examples
-    --------
-    >>> skip = {"kind": "skip", "method": "umap", "preparation": "raw", "reason": "UMAP needs umap-learn"}
-    >>> skip_notes([skip | {"dataset": "usps"}, skip | {"dataset": "umist"}])
-    ['Left out (USPS, UMIST): UMAP needs umap-learn.']
-    """
-
-    def case_of(record: Record) -> tuple[Any, ...]:
-        return tuple(map(record.get, Setting.__dataclass_fields__))
-
-    run = set(map(case_of, distinct(records)))
+    """Return a line for each reason, with the data sets it kept a method from; cases run since are not among them."""
+    run = set(map(setting_of, distinct(records)))
     reasons: dict[str, dict[str, None]] = {}
     for record in distinct(records, "skip"):
-        if case_of(record) not in run:
+        if setting_of(record) not in run:
             reasons.setdefault(record["reason"], {})[title_of(record["dataset"])] = None
     return [f"Left out ({', '.join(titles)}): {reason}." for reason, titles in reasons.items()]
 
