@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from adaam._typing import FloatMatrix, IntVector
 from adaam.untrusted import MAX_BYTES, NUMBERS, NUMBERS_AND_WORDS, UnreadableFileError, open_archive, reading
@@ -29,7 +28,7 @@ MOST_PACKED = 1032
 # MATLAB 5 files.
 HEADER_BYTES = 128
 MATRIX, COMPRESSED = 14, 15
-SPARSE_CLASS, NUMBER_CLASSES, COMPLEX_FLAG = 5, range(6, 16), 0x0800
+NUMBER_CLASSES, COMPLEX_FLAG = range(6, 16), 0x0800
 
 # Types of elements by their number in the format.
 TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
@@ -167,50 +166,28 @@ def _read_mat5(path: Path) -> tuple[FloatMatrix, IntVector]:
                     f"a part unpacks to too much, more than the {MAX_BYTES} bytes that are allowed"
                 )
             kind, inside = next(_elements(inside, order), (0, inside))
-        parts = _elements(inside, order)
-        if kind != MATRIX or len(head := list(islice(parts, 3))) < 3:
+        if kind != MATRIX or len(parts := list(islice(_elements(inside, order), 4))) < 3:
             continue
-        name = bytes(head[2][1]).decode("latin-1")
+        name = bytes(parts[2][1]).decode("latin-1")
         is_wanted = name in (*ROWS, *CLASSES) and name not in found
-        found[name] = _matrix(name, head, parts, order) if is_wanted else None
+        found[name] = _matrix(name, parts, order) if is_wanted else None
     return found[_pick(path, found, ROWS)], found[_pick(path, found, CLASSES)]
 
 
-def _matrix(name: str, head: list[Element], parts: Iterator[Element], order: str) -> Any:
-    flags = int(np.frombuffer(head[0][1], f"{order}u4")[0])
-    shape = tuple(map(int, np.frombuffer(head[1][1], f"{order}i4")))
-    kind = flags & 0xFF
-    if flags & COMPLEX_FLAG or (kind != SPARSE_CLASS and kind not in NUMBER_CLASSES):
-        raise UnreadableFileError(f"{name} is of class {kind}, not a matrix of real numbers")
+def _matrix(name: str, parts: list[Element], order: str) -> Any:
+    flags = int(np.frombuffer(parts[0][1], f"{order}u4")[0])
+    shape = tuple(map(int, np.frombuffer(parts[1][1], f"{order}i4")))
+    if flags & COMPLEX_FLAG or flags & 0xFF not in NUMBER_CLASSES:
+        raise UnreadableFileError(f"{name} is of class {flags & 0xFF}, not a matrix of real numbers, stored in full")
     if min(shape, default=-1) < 0 or 8 * math.prod(shape) > MAX_BYTES:
         raise UnreadableFileError(f"{name} has shape {shape}")
-    if kind == SPARSE_CLASS:
-        return _sparse(name, shape, [_numbers(part, order) for part in islice(parts, 3)])
-    values = _numbers(next(parts, (0, memoryview(b""))), order)
+    kind, content = parts[3] if len(parts) > 3 else (0, memoryview(b""))
+    if kind not in TYPES:
+        raise UnreadableFileError(f"{name} holds a part of type {kind}, which is none of numbers")
+    values = np.frombuffer(content, f"{order}{TYPES[kind]}")
     if values.size != math.prod(shape):
         raise UnreadableFileError(f"{name} holds {values.size} numbers for shape {shape}")
     return values.astype(values.dtype.newbyteorder("=")).reshape(shape, order="F")
-
-
-def _sparse(name: str, shape: tuple[int, ...], held: list[Any]) -> Any:
-    if len(shape) != 2 or len(held) != 3:
-        raise UnreadableFileError(f"{name} lacks parts of a sparse matrix")
-    indices, starts, data = held
-    starts = starts[: shape[1] + 1]
-    if len(starts) != shape[1] + 1 or not 0 <= starts[-1] <= min(len(indices), len(data)):
-        raise UnreadableFileError(f"{name} does not hold what a sparse matrix of shape {shape} takes")
-    n_entries = int(starts[-1])
-    values = data[:n_entries].astype(np.float64)
-    matrix = csc_array((values, indices[:n_entries].astype(np.int64), starts.astype(np.int64)), shape=shape)
-    matrix.check_format(full_check=True)
-    return matrix.toarray()
-
-
-def _numbers(element: Element, order: str) -> Any:
-    kind, content = element
-    if kind not in TYPES:
-        raise UnreadableFileError(f"a matrix holds a part of type {kind}, which is none of numbers")
-    return np.frombuffer(content, f"{order}{TYPES[kind]}")
 
 
 def _elements(content: memoryview, order: str) -> Iterator[Element]:

@@ -243,28 +243,22 @@ def _check(exhibit: Exhibit) -> None:
     about, tiles = exhibit.about, exhibit.tiles
     sides = {"2": 2, "n": about["n"], "d": about["d"], "c": about["c"]}
     sides["f"] = 0 if about["is_image"] else tiles.shape[-1] if tiles.ndim else 0
+    most = {"p": MAX_ROWS, "c": MAX_CLASSES, "k": N_NEAREST, "m": MAX_COMPONENTS}
+    most |= dict.fromkeys("hw", MAX_SIDE if about["is_image"] else MAX_FEATURES)
     for name, stored in ARRAYS.items():
         array = getattr(exhibit, name)
         known = zip(stored.shape, array.shape, strict=False)
         shape = tuple(sides.setdefault(letter, side) for letter, side in known)
         if array.dtype != stored.dtype or array.ndim != len(stored.shape) or array.shape != shape:
             raise UnreadableFileError(f"{name} is {array.dtype} of shape {array.shape}; {shape} was expected")
+        for letter in most.keys() & set(stored.shape):
+            if not 1 <= sides[letter] <= most[letter]:
+                raise UnreadableFileError(f"{name} has shape {shape}; a side of 1 to {most[letter]} is {sides[letter]}")
         if not np.isfinite(array).all():
             raise UnreadableFileError(f"{name} holds values that are not finite")
         limit = sides.get(stored.below, LARGEST_COUNT)
         if array.dtype.kind != "f" and array.size and not 0 <= array.min() <= array.max() < limit:
             raise UnreadableFileError(f"{name} has values outside 0..{limit - 1}")
-    pixels = ("pixels of a side", 1, MAX_SIDE if about["is_image"] else MAX_FEATURES)
-    for letter, (things, least, most) in {
-        "p": ("rows", 2, MAX_ROWS),
-        "c": ("classes", 2, MAX_CLASSES),
-        "k": ("neighbours", 1, N_NEAREST),
-        "m": ("components", 1, MAX_COMPONENTS),
-        "h": pixels,
-        "w": pixels,
-    }.items():
-        if not least <= sides[letter] <= most:
-            raise UnreadableFileError(f"it has {sides[letter]} {things}; {least} to {most} are possible")
     for name in ("confusion", "chosen_confusion"):
         counted = getattr(exhibit, name).sum()
         if counted != about["n"]:

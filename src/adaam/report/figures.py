@@ -67,12 +67,7 @@ def _draw_scatter(axes: Any, Z: FloatMatrix, labels: IntVector, centers: FloatMa
 
 
 def _draw_images(
-    figure: Any,
-    X: FloatMatrix,
-    Z: FloatMatrix,
-    labels: IntVector,
-    centers: FloatMatrix,
-    image_shape: tuple[int, int],
+    figure: Any, X: FloatMatrix, Z: FloatMatrix, labels: IntVector, centers: FloatMatrix, shape: tuple[int, int]
 ) -> None:
     grid = figure.subplots(len(centers), IMAGES_PER_CLUSTER, squeeze=False)
     figure.suptitle("rows of each cluster, from its centre (left) outwards", fontsize=11)
@@ -85,7 +80,7 @@ def _draw_images(
         for place, axes in enumerate(row):
             axes.set_axis_off()
             if place < len(chosen):
-                axes.imshow(np.asarray(X[chosen[place]]).reshape(image_shape), cmap="gray_r")
+                axes.imshow(np.asarray(X[chosen[place]]).reshape(shape), cmap="gray_r")
         _write_number(row[0], cluster, (-0.35, 0.5), xycoords="axes fraction", ha="right")
 
 
@@ -97,17 +92,6 @@ def _write_number(axes: Any, cluster: int, place: Any, **style: Any) -> None:
 
 def write_chart(chart: Chart, folder: Path) -> list[Path]:
     """Draw a figure and write it in every format, each file whole or not at all."""
-    figure = draw(chart)
-    paths = []
-    for ending, metadata in CHART_FORMATS.items():
-        paths.append(folder / f"{chart.name}.{ending}")
-        with atomic_file(paths[-1]) as stream:
-            figure.savefig(stream, format=ending, dpi=150, metadata=metadata)
-    return paths
-
-
-def draw(chart: Chart) -> Any:
-    """Draw a figure with matplotlib."""
     n_columns = min(2, len(chart.panels))
     n_rows = -(-len(chart.panels) // n_columns)
     width, height = PANEL_INCHES
@@ -124,7 +108,11 @@ def draw(chart: Chart) -> Any:
         axes.set_axis_off()
     if len(handles) > 1:
         figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8)
-    return figure
+    paths = [folder / f"{chart.name}.{ending}" for ending in CHART_FORMATS]
+    for path, (ending, metadata) in zip(paths, CHART_FORMATS.items(), strict=True):
+        with atomic_file(path) as stream:
+            figure.savefig(stream, format=ending, dpi=150, metadata=metadata)
+    return paths
 
 
 def _draw_panel(axes: Any, panel: Panel, places: dict[str, int]) -> dict[str, Any]:
@@ -145,9 +133,7 @@ def _draw_panel(axes: Any, panel: Panel, places: dict[str, int]) -> dict[str, An
     if panel.y_range:
         axes.set_ylim(*panel.y_range)
     if panel.whole_x:
-        from matplotlib.ticker import MaxNLocator
-
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.get_major_locator().set_params(integer=True)
     if panel.mark is not None:
         place, words = panel.mark
         axes.axvline(place, color="black", linewidth=1, linestyle=":")
