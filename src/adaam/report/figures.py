@@ -133,7 +133,9 @@ def _draw_panel(axes: Any, panel: Panel, places: dict[str, int]) -> dict[str, An
     if panel.y_range:
         axes.set_ylim(*panel.y_range)
     if panel.whole_x:
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if panel.mark is not None:
         place, words = panel.mark
         axes.axvline(place, color="black", linewidth=1, linestyle=":")
