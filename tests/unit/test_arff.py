@@ -36,7 +36,7 @@ def test_rows_keep_their_order_and_classes_their_names(read):
     arrays = read(SMALL)
     np.testing.assert_array_equal(arrays.X, [[1, 2], [0, 255], [3, 4]])
     assert arrays.X.dtype == np.uint8
-    assert arrays.y.tolist() == ["a", "b", "a"]
+    assert arrays.classes.tolist() == ["a", "b", "a"]
 
 
 @pytest.mark.parametrize("ending", ["\r\n", "\r"])
@@ -57,14 +57,14 @@ def test_classes_may_stand_in_any_column(read, place, rng):
     arrays = read(header + "@data\n" + "\n".join(map(",".join, rows)), "int0", max_rows=2500)
     np.testing.assert_array_equal(arrays.X, X)
     assert arrays.X.dtype == np.float32
-    np.testing.assert_array_equal(arrays.y, y)
-    assert arrays.y.dtype == np.int64
+    np.testing.assert_array_equal(arrays.classes, y)
+    assert arrays.classes.dtype == np.int64
 
 
 def test_classes_that_are_written_as_numbers_are_numbers(read):
     text = "@attribute a real\n@attribute class numeric\n@data\n1,2.0\n2,10\n"
-    assert read(text).y.tolist() == [2, 10]
-    assert read(text.replace("2.0", "2.5")).y.tolist() == ["2.5", "10"]
+    assert read(text).classes.tolist() == [2, 10]
+    assert read(text.replace("2.0", "2.5")).classes.tolist() == ["2.5", "10"]
 
 
 def test_the_form_of_numbers_is_that_of_all_blocks_together(read, monkeypatch):
@@ -87,7 +87,7 @@ def test_it_agrees_with_scipy(tmp_path, rng):
     theirs, _ = loadarff(path)
     ours = read_arff(path, "class", 30)
     np.testing.assert_array_equal(ours.X, np.column_stack([theirs[f"v{j}"] for j in range(4)]).astype(np.float32))
-    np.testing.assert_array_equal(ours.y, theirs["class"].astype(int))
+    np.testing.assert_array_equal(ours.classes, theirs["class"].astype(int))
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,18 @@ from adaam.palette import N_COLORS
 from adaam.report import page as document
 from adaam.report.charts import all_charts
 from adaam.report.overview import findings, standings
-from adaam.report.page import confusions, page, payload, queries, same_class, write_page
-from adaam.report.provenance import UNKNOWN, cases_table, sessions
+from adaam.report.page import (
+    UNKNOWN,
+    confusions,
+    page,
+    payload,
+    queries,
+    same_class,
+    sessions,
+    write_page,
+)
 from adaam.report.summary import default_summaries, method_colors, timed_alone
-from adaam.report.tables import Cell, Table, all_tables, html_table
+from adaam.report.tables import Cell, Table, all_tables, cases_table, html_table
 from adaam.webpage import columns_of, data_url, diverging_palette, png, policy, script_json, sheet, signed_bytes
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")

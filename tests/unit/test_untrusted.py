@@ -57,7 +57,7 @@ def test_a_matrix_is_read_as_scipy_reads_it(tmp_path, dtype, compressed):
     savemat(tmp_path / "rows.mat", {"fea": X.astype(dtype), "gnd": Y, "word": "a"}, do_compression=compressed)
     rows = read_mat(tmp_path / "rows.mat")
     np.testing.assert_array_equal(rows.X, loadmat(tmp_path / "rows.mat")["fea"])
-    np.testing.assert_array_equal(rows.y, Y)
+    np.testing.assert_array_equal(rows.classes, Y)
 
 
 @pytest.mark.parametrize(

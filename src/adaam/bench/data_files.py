@@ -40,15 +40,19 @@ class DataFileError(UnreadableFileError):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrays:
-    """What a file holds, as it is there."""
+class Data:
+    """Rows as they are in the file, numbers of any kind; their classes; and the image a row draws."""
 
     X: FloatMatrix
-    y: IntVector
+    classes: IntVector
     image_shape: tuple[int, int] | None = None
 
+    def rows(self, n_rows: int | None = None) -> FloatMatrix:
+        """Return the first rows in float64."""
+        return np.asarray(self.X[:n_rows], dtype=np.float64)
 
-def read_npz(path: Path) -> Arrays:
+
+def read_npz(path: Path) -> Data:
     """Read X, y and, where it is there, image_shape."""
     with reading(path, "npz", DataFileError), open_archive(path, MAX_BYTES) as archive:
         for name in ("X", "y"):
@@ -58,11 +62,11 @@ def read_npz(path: Path) -> Arrays:
         X, y = archive.array("X.npy"), archive.array("y.npy", NUMBERS_AND_WORDS)
         shape = archive.array("image_shape.npy", NUMBERS_AND_WORDS) if "image_shape.npy" in archive.names else None
         if shape is None or shape.shape != (2,) or shape.dtype.kind not in "iu":
-            return Arrays(X, y)
-        return Arrays(X, y, (int(shape[0]), int(shape[1])))
+            return Data(X, y)
+        return Data(X, y, (int(shape[0]), int(shape[1])))
 
 
-def read_mat(path: Path, image_shape: tuple[int, int] | None = None) -> Arrays:
+def read_mat(path: Path, image_shape: tuple[int, int] | None = None) -> Data:
     """Read fea and gnd (or X and y); images are column-major there and row-major in what is returned."""
     with reading(path, "mat", DataFileError):
         with path.open("rb") as stream:
@@ -75,7 +79,7 @@ def read_mat(path: Path, image_shape: tuple[int, int] | None = None) -> Arrays:
             raise DataFileError(f"{path}: its rows have shape {X.shape}; they must be a table.")
         side = math.isqrt(X.shape[1])
         shape = image_shape or ((side, side) if side * side == X.shape[1] else None)
-        return Arrays(row_major(X, shape), y.ravel(), shape)
+        return Data(row_major(X, shape), y.ravel(), shape)
 
 
 def row_major(X: FloatMatrix, image_shape: tuple[int, int] | None) -> FloatMatrix:
@@ -86,14 +90,14 @@ def row_major(X: FloatMatrix, image_shape: tuple[int, int] | None) -> FloatMatri
     return np.ascontiguousarray(X.reshape(len(X), width, height).transpose(0, 2, 1).reshape(X.shape))
 
 
-def read_idx_pair(images: Path, labels: Path) -> Arrays:
+def read_idx_pair(images: Path, labels: Path) -> Data:
     """Read images and their labels from two IDX files, packed by gzip or not."""
     pixels = _read_idx(images, IDX_IMAGES, 3)
     y = _read_idx(labels, IDX_LABELS, 1)
     if len(pixels) != len(y):
         raise DataFileError(f"{labels}: has {len(y)} labels for the {len(pixels)} images of {images.name}.")
     n, height, width = pixels.shape
-    return Arrays(pixels.reshape(n, height * width), y, (height, width))
+    return Data(pixels.reshape(n, height * width), y, (height, width))
 
 
 def _read_idx(path: Path, magic: int, n_dimensions: int) -> FloatMatrix:

@@ -10,8 +10,7 @@ import numpy as np
 from platformdirs import user_cache_path
 from sklearn.datasets import load_digits
 
-from adaam._typing import FloatMatrix, IntVector
-from adaam.bench.data_files import Arrays, DataFileError, read_idx_pair, read_mat, read_npz
+from adaam.bench.data_files import Data, DataFileError, read_idx_pair, read_mat, read_npz
 
 IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
@@ -66,19 +65,6 @@ class DataSet:
     fetched: str = ""  # how a copy that is fetched from OpenML may differ from the paper's
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
-    """Rows as they are in the file (numbers of any kind), classes 0..c-1, and the image a row draws."""
-
-    X: FloatMatrix
-    classes: IntVector
-    image_shape: tuple[int, int] | None
-
-    def rows(self, n_rows: int | None = None) -> FloatMatrix:
-        """Return the first rows in float64."""
-        return np.asarray(self.X[:n_rows], dtype=np.float64)
-
-
 DATASETS = {
     name: DataSet(name, **table | {key: tuple(table[key]) for key in ("image_shape", "stems")})
     for name, table in tomllib.loads((files("adaam.bench") / "datasets.toml").read_text(encoding="utf-8")).items()
@@ -130,12 +116,13 @@ def load_data(name: str, folder: Path | None) -> Data:
     path, *others = find_files(name, folder)
     if others:
         first, second = read_idx_pair(path, others[0]), read_idx_pair(*others[1:])
-        arrays = Arrays(np.concatenate([first.X, second.X]), np.concatenate([first.y, second.y]), first.image_shape)
+        X, y = np.concatenate([first.X, second.X]), np.concatenate([first.classes, second.classes])
+        data = Data(X, y, first.image_shape)
     elif path.suffix.lower() == ".npz":
-        arrays = read_npz(path)
+        data = read_npz(path)
     else:
-        arrays = read_mat(path, listed.image_shape if listed else None)
-    data = _checked(name, arrays, listed.first_rows if listed else None)
+        data = read_mat(path, listed.image_shape if listed else None)
+    data = _checked(name, data, listed.first_rows if listed else None)
     if listed is None:
         return data
     n, d, c = (*data.X.shape, len(np.unique(data.classes)))
@@ -147,8 +134,9 @@ def load_data(name: str, folder: Path | None) -> Data:
     return data if data.image_shape else replace(data, image_shape=listed.image_shape)
 
 
-def _checked(name: str, arrays: Arrays, first_rows: int | None) -> Data:
-    X, y, shape = arrays.X[:first_rows], arrays.y[:first_rows], arrays.image_shape
+def _checked(name: str, data: Data, first_rows: int | None) -> Data:
+    """Return the first rows of a file with their classes numbered, if clusters of them can be scored."""
+    X, y, shape = data.X[:first_rows], data.classes[:first_rows], data.image_shape
     if X.ndim != 2:
         raise DataFileError(f"{name}: X has shape {X.shape}; it must be a table of numbers.")
     if y.ndim != 1 or len(y) != len(X):

@@ -18,7 +18,8 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam.bench.datasets import Data, load_data
+from adaam.bench.data_files import Data
+from adaam.bench.datasets import load_data
 from adaam.bench.methods import METHODS, Case
 from adaam.bench.plan import PlanCase
 from adaam.bench.records import LARGEST_COUNT, SCORES, SESSION, unfit

@@ -135,10 +135,6 @@ def _isomap(case: Case) -> Any:
     return Isomap(n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters)
 
 
-def _pca(case: Case) -> Any:
-    return PCA(n_components=case.n_components, svd_solver="full")
-
-
 def _mds(case: Case) -> Any:
     # Releases before 1.8 know no other start than a random one.
     start = {"init": "random"} if "init" in signature(MDS).parameters else {}
@@ -212,7 +208,7 @@ LISTED = (
         refits=True,
         package="umap-learn",
     ),
-    Method("pca", "PCA", "Pearson 1901", "embedding", _pca, RAW),
+    Method("pca", "PCA", "Pearson 1901", "embedding", lambda case: PCA(case.n_components, svd_solver="full"), RAW),
     Method("kmeans", "k-means", "Lloyd 1957/1982", "embedding", lambda case: FunctionTransformer(), RAW),
 )
 METHODS: dict[str, Method] = {method.name: method for method in LISTED}

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from adaam._typing import FloatMatrix
-from adaam.bench.data_files import Arrays, DataFileError, read_npz, row_major
+from adaam.bench.data_files import Data, DataFileError, read_npz, row_major
 from adaam.bench.datasets import DATASETS
 from adaam.bench.download import DownloadError, Network, checksum, download, read_text
 from adaam.files import atomic_file
@@ -145,14 +145,14 @@ def describe(name: str, network: Network, server: str = SERVER) -> dict[str, Any
 def _convert(name: str, arff: Path, target: Path, origin: dict[str, Any]) -> None:
     source, listed = SOURCES[name], DATASETS[name]
     arrays = read_arff(arff, origin["target"], max_rows=listed.n)
-    n, d, c = (*arrays.X.shape, len(np.unique(arrays.y)))
+    n, d, c = (*arrays.X.shape, len(np.unique(arrays.classes)))
     if (n, d, c) != (listed.n, source.n_columns, listed.c):
         raise DataFileError(
             f"{arff}: has {n} rows of {d} in {c} classes, but {name} on OpenML has {listed.n} rows of "
             f"{source.n_columns} in {listed.c}. Remove it, and fetch it anew."
         )
     content = io.BytesIO()
-    np.savez_compressed(content, X=source.prepare(arrays.X), y=arrays.y, image_shape=np.array(listed.image_shape))
+    np.savez_compressed(content, X=source.prepare(arrays.X), y=arrays.classes, image_shape=np.array(listed.image_shape))
     provenance = {
         "data_id": source.data_id,
         **origin,
@@ -186,7 +186,7 @@ def _verify(target: Path) -> None:
         )
 
 
-def read_arff(path: Path, target: str, max_rows: int) -> Arrays:
+def read_arff(path: Path, target: str, max_rows: int) -> Data:
     """Read a dense ARFF file; more rows than `max_rows` are an error, before they fill the memory.
 
     All columns but the target must be numbers: uint8 where all are whole and in 0..255, float32 otherwise. Classes are
@@ -201,9 +201,9 @@ def read_arff(path: Path, target: str, max_rows: int) -> Arrays:
         try:
             numbers = classes.astype(np.float64)
         except ValueError:
-            return Arrays(X, classes)
+            return Data(X, classes)
         whole = numbers.astype(np.int64)
-        return Arrays(X, whole if np.array_equal(whole, numbers) else classes)
+        return Data(X, whole if np.array_equal(whole, numbers) else classes)
 
 
 def _numbered(path: Path, stream: TextIO) -> Iterator[tuple[int, str]]:

@@ -17,9 +17,8 @@ from adaam.files import atomic_file
 from adaam.palette import COLORS, cluster_color
 from adaam.report.charts import Chart, all_charts
 from adaam.report.overview import Standing, findings, standings
-from adaam.report.provenance import cases_table, facts_of, sessions
 from adaam.report.summary import Record, Summary, default_summaries, method_colors
-from adaam.report.tables import MISSING, all_tables, html_table
+from adaam.report.tables import MISSING, all_tables, cases_table, html_table
 from adaam.tables import counted
 from adaam.webpage import (
     PageKind,
@@ -33,6 +32,7 @@ from adaam.webpage import (
 )
 
 NAME = "report.html"
+UNKNOWN = "not recorded"
 N_QUERIES = 5  # rows whose neighbours are shown before any is chosen
 N_CONFUSIONS = 3
 NO_EXHIBIT = "There are no pictures beside these records; adaam reproduce makes them."
@@ -238,3 +238,29 @@ def _session(number: int, session: tuple[dict[str, str], int]) -> str:
         f'<details class="session"{" open" if number == 1 else ""}><summary>Session {number}: {escape(started)}, '
         f"{n_records:,} record{'' if n_records == 1 else 's'}</summary><dl>{lines}</dl></details>"
     )
+
+
+def sessions(records: Sequence[Record]) -> list[tuple[dict[str, str], int]]:
+    """Return what each session says of itself and the number of its records; those before any are of unknown origin."""
+    found: list[tuple[dict[str, str], int]] = []
+    for record in records:
+        is_head = record.get("kind") == "session"
+        if is_head or not found:
+            found.append((facts_of(record), 0))
+        found[-1] = (found[-1][0], found[-1][1] + (not is_head))
+    return found
+
+
+def facts_of(head: Record) -> dict[str, str]:
+    """Return what a session says of itself."""
+    versions = dict(head.get("versions") or {})
+    facts = {
+        "command": head.get("command"),
+        "started": head.get("started"),
+        "adaam": versions.pop("adaam", None),
+        "commit": head.get("commit"),
+        "machine": ", ".join(str(head[name]) for name in ("machine", "system") if head.get(name)),
+        "cases": head.get("jobs") and f"{head['jobs']} at a time, threads: {head.get('threads', 'default')}",
+        "libraries": ", ".join(f"{name} {value}" for name, value in sorted(versions.items())),
+    }
+    return {name: str(value or UNKNOWN) for name, value in facts.items()}

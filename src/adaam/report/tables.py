@@ -5,12 +5,15 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 from adaam.bench.datasets import DATASETS, title_of
+from adaam.bench.records import identity
 from adaam.files import spreadsheet_text
 from adaam.report.overview import OWN
 from adaam.report.summary import (
     Record,
+    Setting,
     Summary,
     by_dataset,
     default_summaries,
@@ -20,6 +23,7 @@ from adaam.report.summary import (
     paper_statistics,
     row_order,
     setting_of,
+    setting_order,
     timed_alone,
 )
 
@@ -160,6 +164,55 @@ def times_table(found: Sequence[Summary], machine: str = "") -> Table:
         "Cases that ran beside others are left out, since they slow each other down."
     )
     return _table("times", "Time and memory of a fit", columns, 2, [note])
+
+
+def cases_table(records: Sequence[Record]) -> Table:
+    """Return a line for every case of the records: how its numbers were made, and by which session."""
+    latest: dict[tuple[Any, ...], tuple[int, Record]] = {}  # of records of the same round, the last counts
+    session = 0
+    for record in records:
+        if record.get("kind") == "session":
+            session += 1
+        elif record.get("kind") in ("score", "histogram"):
+            latest[identity(record)] = (max(session, 1), record)
+    groups: dict[tuple[Setting, str], list[tuple[int, Record]]] = {}
+    for number, record in latest.values():
+        groups.setdefault((setting_of(record), record["kind"]), []).append((number, record))
+    rows = []
+    for setting, kind in sorted(groups, key=lambda group: (*setting_order(group[0]), group[1])):
+        numbers, found = zip(*groups[setting, kind], strict=True)
+        seeds = sorted({int(record["seed"]) for record in found})
+        is_score = kind == "score"
+        words = (
+            title_of(setting.dataset),
+            method_title(setting.method),
+            setting.preparation,
+            _shown(setting) if is_score else "Fig. 1b",
+            found[0]["n"],
+            found[0]["k"],
+            setting.n_iter,
+            len(found),
+            "–".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))),
+            found[0].get("n_starts", MISSING),
+            f"{100 * sum(each['acc'] for each in found) / len(found):.2f}" if is_score else MISSING,
+            ", ".join(map(str, sorted(set(numbers)))),
+        )
+        rows.append(tuple(Cell(str(word)) for word in words))
+    columns = ("data set", "method", "preparation", "shows", "rows", "k", "passes", "rounds", "seeds", "starts", "acc")
+    note = (
+        "A round depends on its seed alone. starts: k-means++ runs in each round; the one of least inertia counts. "
+        "acc: average accuracy in percent."
+    )
+    return Table("cases", "Every case", (*columns, "session"), tuple(rows), 4, (note,))
+
+
+def _shown(setting: Setting) -> str:
+    """Where the page shows a case."""
+    if setting.is_default:
+        return "Table 1"
+    if setting.n_rows is not None:
+        return "Fig. 3"
+    return "Fig. 1a" if setting.n_iter > 1 else "Fig. 2"
 
 
 Columns = list[tuple[str, Sequence[Cell]]]
