@@ -18,7 +18,7 @@ from adaam.bench.datasets import DATASETS, cache_folder, fetch_folder, find_file
 from adaam.bench.download import DownloadError, Network
 from adaam.bench.openml import SOURCES, describe, fetch
 from adaam.cli import main
-from adaam.cli.datasets import Progress, come
+from adaam.cli.datasets import Progress
 from child_processes import heed_interrupts
 from file_server import USPS, USPS_VALUES, offer, running_server
 
@@ -341,4 +341,3 @@ def test_progress_is_one_line_on_a_terminal_and_a_line_a_tenth_elsewhere(monkeyp
     stream = Terminal(False)
     Progress("usps", stream).tell(5_000_000, None)
     assert stream.text == "usps: 5.0 MB\n"
-    assert come(30_000_000, 90_000_000, 20_000_000, 10.0) == "30.0 of 90.0 MB, 2.0 MB/s, about 30 s left"

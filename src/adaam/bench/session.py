@@ -65,7 +65,9 @@ def run_tasks(
     if not tasks:
         return []
     progress = Progress(tasks, stream or sys.stderr)
-    events = serial_events(tasks, folder) if n_jobs == 1 else parallel_events(tasks, folder, n_jobs)
+    _kept.cache_clear()  # files may have changed since
+    serial = (event for task in tasks for event in events_of(task, folder))  # on all cores
+    events = serial if n_jobs == 1 else parallel_events(tasks, folder, n_jobs)
     batch = [session_record(n_jobs, command)]
     failures: list[tuple[str, str]] = []
     written = -BATCH_S
@@ -159,13 +161,6 @@ def _records_of(task: Task, folder: Path | None) -> Iterator[Record]:
 def told(error: Exception) -> str:
     """Return an error in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
-
-
-def serial_events(tasks: Sequence[Task], folder: Path | None) -> Generator[Event]:
-    """Run tasks one by one in this process, on all cores."""
-    _kept.cache_clear()  # files may have changed since
-    for task in tasks:
-        yield from events_of(task, folder)
 
 
 def parallel_events(tasks: Sequence[Task], folder: Path | None, n_jobs: int) -> Generator[Event]:

@@ -87,13 +87,19 @@ class Progress:
         self._start: tuple[float, int] | None = None  # when the first bytes were told of, and how many there were
 
     def tell(self, n_bytes: int, total: int | None) -> None:
-        """Show the bytes that are there."""
+        """Show how many bytes are there, how fast they come, and how long the rest will take."""
         now = monotonic()
         start, first = self._start = self._start or (now, n_bytes)
         tenth = 10 * n_bytes // total if total else int(n_bytes / MEGABYTE) // 10
-        if now - self._told >= 0.1 or n_bytes == total if self._line.changes else tenth != self._tenth:
-            self._told, self._tenth = now, tenth
-            self._line.show(f"{self._name}: {come(n_bytes, total, n_bytes - first, now - start)}")
+        if now - self._told < 0.1 and n_bytes != total if self._line.changes else tenth == self._tenth:
+            return
+        self._told, self._tenth = now, tenth
+        parts = [f"{n_bytes / MEGABYTE:.1f}" + (f" of {total / MEGABYTE:.1f} MB" if total else " MB")]
+        if n_bytes > first and now > start:
+            rate = (n_bytes - first) / (now - start)
+            parts.append(f"{rate / MEGABYTE:.1f} MB/s")
+            parts += [f"about {duration((total - n_bytes) / rate)} left"] if total else []
+        self._line.show(f"{self._name}: {', '.join(parts)}")
 
     def say(self, text: str) -> None:
         """Show a line of its own."""
@@ -103,14 +109,3 @@ class Progress:
     def end(self) -> None:
         """Leave the line."""
         self._line.end()
-
-
-def come(n_bytes: int, total: int | None, n_new: int, seconds: float) -> str:
-    """Return how far a file has come, how fast, and how long the rest will take."""
-    parts = [f"{n_bytes / MEGABYTE:.1f}" + (f" of {total / MEGABYTE:.1f} MB" if total else " MB")]
-    if n_new and seconds > 0:
-        rate = n_new / seconds
-        parts.append(f"{rate / MEGABYTE:.1f} MB/s")
-        if total:
-            parts.append(f"about {duration((total - n_bytes) / rate)} left")
-    return ", ".join(parts)
