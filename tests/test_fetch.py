@@ -253,10 +253,12 @@ def test_a_fetched_file_that_was_changed_is_noticed(home, server, tiny):
     offer(server, tiny, 554, "class")
     path = fetch("mnist", home / "data", QUICK, server.url)
     np.savez(path, X=np.zeros((4, 4)), y=[0, 1, 0, 1])
-    with pytest.raises(DataFileError, match="but had .* when it was fetched. Remove it to fetch it anew"):
+    with pytest.raises(
+        DataFileError, match="is not as it was fetched, by the checksum in mnist.source.json. Remove both"
+    ):
         fetch("mnist", home / "data", QUICK, server.url)
     path.with_suffix(".source.json").write_text("{")
-    with pytest.raises(DataFileError, match="source.json: cannot be read. Remove it"):
+    with pytest.raises(DataFileError, match="mnist.npz: is not as it was fetched.*Remove both"):
         fetch("mnist", home / "data", QUICK, server.url)
     path.write_bytes(b"PK")
     with pytest.raises(DataFileError, match="cannot be read as npz"):

@@ -172,18 +172,14 @@ def _verify(target: Path) -> None:
     """Check that a fetched file is what it was when it was made; of files from elsewhere, that they can be read."""
     read_npz(target)
     noted = target.with_suffix(".source.json")
-    if not noted.is_file():
-        return
-    try:
-        expected = json.loads(noted.read_bytes())["npz_sha256"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise DataFileError(f"{noted}: cannot be read. Remove it and {target.name}, and fetch anew.") from error
-    found = checksum(target, "sha256")
-    if found != expected:
-        raise DataFileError(
-            f"{target}: has the SHA-256 checksum {found}, but had {expected} when it was fetched. Remove it to fetch "
-            "it anew."
-        )
+    if noted.is_file():
+        try:
+            is_same = json.loads(noted.read_bytes())["npz_sha256"] == checksum(target, "sha256")
+        except (ValueError, TypeError, KeyError):
+            is_same = False
+        if not is_same:
+            what = f"is not as it was fetched, by the checksum in {noted.name}. Remove both to fetch it anew"
+            raise DataFileError(f"{target}: {what}.")
 
 
 def read_arff(path: Path, target: str, max_rows: int) -> Data:

@@ -39,6 +39,11 @@ class Cell:
     best: bool = False
     paper: str = ""
 
+    def words(self, best: str, clean: Callable[[str], str] = str) -> str:
+        """Return the value, the best in a form of its own, and the paper's in brackets."""
+        own = clean(self.text)
+        return (best.format(own) if self.best else own) + (f" ({self.paper})" if self.paper else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -84,7 +89,7 @@ def accuracy_table(found: Sequence[Summary], left_out: Sequence[str] = ()) -> Ta
     # Methods run on more data sets come first, then those of the better average over them.
     places = {row: (-len(own), -sum(own) / len(own), *row_order(*row)) for row, own in averages.items()}
     rows = sorted(places, key=places.__getitem__)
-    columns = _row_names(rows)
+    columns: list[tuple[str, list[Cell]]] = []
     for dataset, group in by_dataset(found).items():
         cases = {each.setting.row: each for each in group}
         for place, (word, quantity) in enumerate((("avg", "average"), ("max", "maximum"))):
@@ -98,7 +103,7 @@ def accuracy_table(found: Sequence[Summary], left_out: Sequence[str] = ()) -> Ta
     ]
     listed = [DATASETS[name] for name in by_dataset(found) if name in DATASETS]
     notes += [f"{each.title}: {each.note}." for each in listed if each.note]
-    return _table("table1", "Clustering accuracy", columns, 2, [*notes, *left_out])
+    return _by_method("table1", "Clustering accuracy", rows, columns, [*notes, *left_out])
 
 
 def skip_notes(records: Iterable[Record]) -> list[str]:
@@ -152,7 +157,7 @@ def statistics_table(found: Sequence[Summary]) -> Table:
 def times_table(found: Sequence[Summary], machine: str = "") -> Table:
     """Seconds of a fit and the memory it took beyond what the process held before, of fits that ran alone."""
     rows = sorted({each.setting.row for each in found}, key=lambda row: row_order(*row))
-    columns = _row_names(rows)
+    columns: list[tuple[str, list[Cell]]] = []
     for dataset, group in by_dataset(found).items():
         seconds = {each.setting.row: f"{each.fit_seconds:.2f}" for each in group}
         peaks = {each.setting.row: f"{each.peak_bytes / MEBIBYTE:.0f}" for each in group if each.peak_bytes is not None}
@@ -163,7 +168,7 @@ def times_table(found: Sequence[Summary], machine: str = "") -> Table:
         f"Seconds of the fit alone, without k-means (median of the fits), and its peak memory beyond the rows{where}. "
         "Cases that ran beside others are left out, since they slow each other down."
     )
-    return _table("times", "Time and memory of a fit", columns, 2, [note])
+    return _by_method("times", "Time and memory of a fit", rows, columns, [note])
 
 
 def cases_table(records: Sequence[Record]) -> Table:
@@ -187,7 +192,7 @@ def cases_table(records: Sequence[Record]) -> Table:
             title_of(setting.dataset),
             method_title(setting.method),
             setting.preparation,
-            _shown(setting) if is_score else "Fig. 1b",
+            _place_of(setting) if is_score else "Fig. 1b",
             found[0]["n"],
             found[0]["k"],
             setting.n_iter,
@@ -206,7 +211,7 @@ def cases_table(records: Sequence[Record]) -> Table:
     return Table("cases", "Every case", (*columns, "session"), tuple(rows), 4, (note,))
 
 
-def _shown(setting: Setting) -> str:
+def _place_of(setting: Setting) -> str:
     """Where the page shows a case."""
     if setting.is_default:
         return "Table 1"
@@ -215,17 +220,20 @@ def _shown(setting: Setting) -> str:
     return "Fig. 1a" if setting.n_iter > 1 else "Fig. 2"
 
 
-Columns = list[tuple[str, Sequence[Cell]]]
-
-
-def _table(name: str, title: str, columns: Columns, n_names: int, remarks: Sequence[str]) -> Table:
-    headings, cells = zip(*columns, strict=True)
-    return Table(name, title, headings, tuple(zip(*cells, strict=True)), n_names, tuple(remarks))
-
-
-def _row_names(rows: Sequence[tuple[str, str]]) -> Columns:
-    methods, preparations = ([Cell(method_title(row[0])) for row in rows], [Cell(row[1]) for row in rows])
-    return [("method", methods), ("preparation", preparations)]
+def _by_method(
+    name: str,
+    title: str,
+    methods: Sequence[tuple[str, str]],
+    columns: Sequence[tuple[str, list[Cell]]],
+    remarks: Sequence[str],
+) -> Table:
+    """A table with a line for each method and preparation."""
+    headings = ("method", "preparation", *(heading for heading, _ in columns))
+    rows = (
+        (Cell(method_title(method)), Cell(preparation), *(cells[place] for _, cells in columns))
+        for place, (method, preparation) in enumerate(methods)
+    )
+    return Table(name, title, headings, tuple(rows), 2, tuple(remarks))
 
 
 def _numbers(values: Sequence[float | None], paper: Sequence[float | None] = ()) -> list[Cell]:
@@ -239,18 +247,16 @@ def _numbers(values: Sequence[float | None], paper: Sequence[float | None] = ())
 
 def text(table: Table) -> str:
     """Return a table for the terminal: aligned columns, the best marked by a star."""
-    shown = [[_with_paper(f"{cell.text}{'*' if cell.best else ''}", cell) for cell in row] for row in table.rows]
-    widths = [max(map(len, column)) for column in zip(table.columns, *shown, strict=True)]
+    rows = [[cell.words("{}*") for cell in row] for row in table.rows]
+    widths = [max(map(len, column)) for column in zip(table.columns, *rows, strict=True)]
+    sides = "<" * table.n_names + ">" * (len(widths) - table.n_names)
 
     def line(cells: Sequence[str]) -> str:
-        aligned = [
-            cell.ljust(width) if place < table.n_names else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ]
+        aligned = (f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True))
         return "  ".join(aligned).rstrip()
 
     rule = "  ".join("-" * width for width in widths)
-    return "\n".join([table.title, "", line(table.columns), rule, *map(line, shown), "", *table.notes]) + "\n"
+    return "\n".join([table.title, "", line(table.columns), rule, *map(line, rows), "", *table.notes]) + "\n"
 
 
 def markdown(table: Table) -> str:
@@ -260,7 +266,7 @@ def markdown(table: Table) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
     rule = ["---" if place < table.n_names else "---:" for place in range(len(table.columns))]
-    rows = [[_with_paper(f"**{cell.text}**" if cell.best else cell.text, cell) for cell in row] for row in table.rows]
+    rows = [[cell.words("**{}**") for cell in row] for row in table.rows]
     notes = [f"{note}\n" for note in table.notes]
     return "\n".join([f"### {table.title}", "", *map(line, (table.columns, rule, *rows)), "", *notes])
 
@@ -304,17 +310,13 @@ def latex(table: Table) -> str:
     def line(cells: Iterable[str]) -> str:
         return " & ".join(cells) + " \\\\"
 
-    def shown(cell: Cell) -> str:
-        own = escaped(cell.text)
-        return _with_paper(f"\\textbf{{{own}}}" if cell.best else own, cell)
-
     return LATEX.format(
         title=escaped(table.title),
         notes=escaped(" ".join(table.notes)),
         name=table.name,
         layout="l" * table.n_names + "r" * (len(table.columns) - table.n_names),
         head=line(map(escaped, table.columns)),
-        body="\n".join(line(map(shown, row)) for row in table.rows),
+        body="\n".join(line(cell.words("\\textbf{{{}}}", escaped) for cell in row) for row in table.rows),
     )
 
 
@@ -327,10 +329,6 @@ LATEX_SIGNS = str.maketrans(
 def escaped(words: str) -> str:
     """Return words with LaTeX's own signs made harmless."""
     return words.translate(LATEX_SIGNS)
-
-
-def _with_paper(own: str, cell: Cell) -> str:
-    return f"{own} ({cell.paper})" if cell.paper else own
 
 
 RENDERERS: dict[str, Callable[[Table], str]] = {".txt": text, ".md": markdown, ".csv": csv_text, ".tex": latex}
