@@ -319,7 +319,7 @@ def test_a_worker_that_dies_fails_its_case_alone(home):
     failures = [event for event in seen if event.failure]
     assert [event.task for event in failures] == [tasks[0]]
     assert "was ended by SIGKILL, perhaps for want of memory" in failures[0].failure
-    assert [event.task for event in seen if event.is_end] == tasks
+    assert [event.task for event in seen if event.record is None] == tasks
 
 
 def test_workers_share_the_cores(monkeypatch):

@@ -189,13 +189,12 @@ def test_two_fetches_of_one_file_do_not_meet(get, tmp_path):
     assert part_of(tmp_path).read_bytes() == b"abc"
 
 
-def test_a_full_disk_is_not_taken_for_the_network(get, server, monkeypatch):
+def test_a_full_disk_is_not_taken_for_the_network(get, server):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("adaam.bench.download._write", full)
     with pytest.raises(DownloadError, match="No space left on device"):
-        get()
+        get(tell=full)
     assert len(server.asked) == 1
 
 

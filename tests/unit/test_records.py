@@ -17,12 +17,10 @@ from adaam.bench.records import (
     RecordsError,
     RecordsFile,
     Task,
-    identity,
     line_of,
     missing,
     parse,
     read_records,
-    round_identity,
 )
 
 RECORDS = [{"kind": "note", "acc": 1 / 3, "round": number, "name": "Δ\n|"} for number in range(3)]
@@ -222,7 +220,3 @@ def test_missing_is_all_then_less_then_nothing():
 def test_a_record_of_other_settings_does_not_count(change):
     done = [record_of(CASE, number) | change for number in range(3)]
     assert missing([CASE], done) == [Task(CASE, (0, 1, 2))]
-
-
-def test_identities_of_plan_and_record_agree():
-    assert identity(record_of(CASE, 2)) == round_identity(CASE, 2)

@@ -56,32 +56,24 @@ def download(url: str, target: Path, md5: str, network: Network) -> None:
         if not lock(part.fileno()):
             raise DownloadError(f"{path}: another fetch is writing to it. Wait for it to end.")
         try:
-            _complete(url, path, part, md5, network)
+            while (had := part.tell()) == 0 or checksum(path, "md5") != md5:
+                _persistently(url, part, network)
+                found = checksum(path, "md5")
+                if found == md5:
+                    break
+                _empty(part)
+                if not had:
+                    raise DownloadError(
+                        f"{url}: the file that came has the MD5 checksum {found}, but should have {md5}. It was thrown "
+                        "away. Try again later; if it happens again, the server's description and its file disagree."
+                    )
+                # Whatever was there before may be at fault; a fetch of the whole decides.
+                network.say(f"{url}: what was left of an earlier fetch does not fit; fetching it anew")
+            os.fsync(part.fileno())
         finally:
             if not part.tell():
                 path.unlink(missing_ok=True)  # nothing that a later fetch could go on with
     path.replace(target)
-
-
-def _complete(url: str, path: Path, part: BinaryIO, md5: str, network: Network) -> None:
-    """Bring a part to its end and verify the whole."""
-    while True:
-        had = part.tell()
-        found = checksum(path, "md5") if had else ""
-        if found != md5:
-            _persistently(url, part, network)
-            found = checksum(path, "md5")
-        if found == md5:
-            os.fsync(part.fileno())
-            return
-        _empty(part)
-        if not had:
-            raise DownloadError(
-                f"{url}: the file that came has the MD5 checksum {found}, but should have {md5}. It was thrown away. "
-                "Try again later; if it happens again, the server's description and its file disagree."
-            )
-        # Whatever was there before may be at fault; a fetch of the whole decides.
-        network.say(f"{url}: what was left of an earlier fetch does not fit; fetching it anew")
 
 
 def checksum(path: Path, algorithm: str) -> str:
@@ -114,33 +106,23 @@ def _transfer(url: str, part: BinaryIO, network: Network) -> None:
             raise HTTPException(f"asked for bytes from {had} on, got {told!r}")
         length = response.headers.get("Content-Length", "")
         total = part.tell() + int(length) if length.isdecimal() else None
-        _check_size(url, part, total or 0, network)
         network.tell(part.tell(), total)
         while block := response.read(BLOCK_BYTES):
-            _check_size(url, part, part.tell() + len(block), network)
-            _write(part, block)
+            n_bytes = max(total or 0, part.tell() + len(block))
+            if n_bytes > network.max_bytes:
+                _empty(part)
+                what = f"has {n_bytes} bytes or more; at most {network.max_bytes} are allowed. Not fetched"
+                raise DownloadError(f"{url}: {what}.")
+            while block:  # a write may take the beginning alone
+                block = block[part.write(block) :]
             network.tell(part.tell(), total)
     if total is not None and part.tell() < total:
         raise HTTPException(f"the connection ended after {part.tell()} of {total} bytes")
 
 
-def _check_size(url: str, part: BinaryIO, n_bytes: int, network: Network) -> None:
-    if n_bytes > network.max_bytes:
-        _empty(part)
-        raise DownloadError(
-            f"{url}: has {n_bytes} bytes or more; at most {network.max_bytes} are allowed. Not fetched."
-        )
-
-
 def _empty(part: BinaryIO) -> None:
     part.seek(0)
     part.truncate()
-
-
-def _write(part: BinaryIO, block: bytes) -> None:
-    rest = memoryview(block)
-    while rest:
-        rest = rest[part.write(rest) :]
 
 
 def _persistently(url: str, part: BinaryIO, network: Network) -> None:

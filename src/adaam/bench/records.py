@@ -10,6 +10,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -54,17 +55,15 @@ def identity(record: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(map(record.get, IDENTITY))
 
 
-def round_identity(case: PlanCase, round_number: int) -> tuple[Any, ...]:
-    """Return the identity that the record of a round will have."""
-    *others, seed = (getattr(case, name) for name in IDENTITY)
-    return (*others, seed + round_number)
-
-
 def missing(cases: Iterable[PlanCase], records: Iterable[Mapping[str, Any]]) -> list[Task]:
     """Return what remains to be done, in the order of the cases."""
     done = set(map(identity, records))
-    tasks = (Task(case, tuple(i for i in range(case.rounds) if round_identity(case, i) not in done)) for case in cases)
-    return [task for task in tasks if task.rounds]
+    tasks = []
+    for case in cases:
+        told = asdict(case)
+        rounds = [i for i in range(case.rounds) if identity(told | {"seed": case.seed + i}) not in done]
+        tasks += [Task(case, tuple(rounds))] if rounds else []
+    return tasks
 
 
 def skip_record(case: PlanCase, reason: str) -> Record:

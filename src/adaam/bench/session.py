@@ -36,16 +36,11 @@ WORKER_LEAVES_S = 5.0
 
 
 class Event(NamedTuple):
-    """Something that happened to a task: a record came, or it ended, well or with the reason why not."""
+    """Something that happened to a task: a record came; or, without one, it ended, well or with the reason why not."""
 
     task: Task
     record: Record | None = None
     failure: str | None = None
-
-    @property
-    def is_end(self) -> bool:
-        """Whether nothing more will come of this task."""
-        return self.record is None
 
 
 def run_tasks(
@@ -86,7 +81,7 @@ def run_tasks(
                 batch.append(event.record)
             elif event.failure is not None:
                 failures.append((event.task.case.label, event.failure))
-            if event.is_end or monotonic() - written > BATCH_S:
+            if event.record is None or monotonic() - written > BATCH_S:
                 write()
             progress.tell(event)
     finally:
@@ -169,41 +164,40 @@ def parallel_events(tasks: Sequence[Task], folder: Path | None, n_jobs: int) -> 
     A worker that dies (killed for memory, say) fails its task and is replaced. Workers that lose this process end.
     """
     waiting = list(reversed(tasks))
-    workers: dict[Connection, SpawnProcess] = {}
-    running: dict[Connection, Task] = {}
+    running: dict[Connection, tuple[SpawnProcess, Task]] = {}
 
-    def give(connection: Connection) -> None:
-        running[connection] = waiting.pop()
-        connection.send(running[connection])
+    def give(connection: Connection, process: SpawnProcess) -> None:
+        task = waiting.pop()
+        running[connection] = process, task
+        connection.send(task)
 
     def end(connection: Connection) -> None:
-        process = workers.pop(connection)
+        process, _ = running.pop(connection)
         connection.close()
         process.terminate()
         process.join(WORKER_LEAVES_S)
 
     try:
-        while waiting or workers:
-            while waiting and len(workers) < n_jobs:
-                connection, process = _started(folder, max(1, cpu_count() // n_jobs))
-                workers[connection] = process
-                give(connection)
-            ready = wait(workers)
-            for connection in [each for each in workers if each in ready]:
-                is_lost = False
+        while waiting or running:
+            while waiting and len(running) < n_jobs:
+                give(*_started(folder, max(1, cpu_count() // n_jobs)))
+            ready = wait(running)
+            for connection in [each for each in running if each in ready]:
+                process, task = running[connection]
                 try:
                     event = connection.recv()
                 except (EOFError, OSError):
-                    is_lost = True
-                    workers[connection].join(WORKER_LEAVES_S)
-                    event = Event(running[connection], failure=_ending(workers[connection].exitcode))
-                yield event
-                if event.is_end and (is_lost or not waiting):
+                    process.join(WORKER_LEAVES_S)
+                    event = Event(task, failure=_ending(process.exitcode))
                     end(connection)
-                elif event.is_end:
-                    give(connection)
+                yield event
+                if event.record is None and connection in running:
+                    if waiting:
+                        give(connection, process)
+                    else:
+                        end(connection)
     finally:
-        for connection in list(workers):
+        for connection in list(running):
             end(connection)
 
 
