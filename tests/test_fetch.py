@@ -201,7 +201,7 @@ def test_one_that_fails_stands_in_no_others_way(home, server, capsys):
         ({"md5_checksum": "0" * 32}, "checksum .* but should have 0000"),
         ({"md5_checksum": "none"}, "gives the checksum 'none', which is no MD5"),
         ({"url": "file:///etc/hostname"}, "is not an address that starts with http"),
-        ({"default_target_attribute": "label"}, "column 'int0' is of type"),
+        ({"default_target_attribute": "label"}, "has no column 'label'; it has int0, double1"),
     ],
 )
 def test_a_description_that_cannot_be_right_is_refused(home, server, changes, message):

@@ -93,30 +93,29 @@ def test_it_agrees_with_scipy(tmp_path, rng):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("0, 255 ,'b'", "0,b", "line 10 has 2 values for 3 columns"),
-        ("0, 255 ,'b'", "0,1,2,b", "line 10 has 4 values for 3 columns"),
-        ("0, 255 ,'b'", "0,?,b", "among the rows from line 8 on: could not convert string '\\?'"),
-        ("0, 255 ,'b'", "{0 1}", "line 10 has 1 values"),
+        ("0, 255 ,'b'", "0,b", "among rows 1 to 3, some have no 3 values"),
+        ("0, 255 ,'b'", "0,1,2,b", "among rows 1 to 3, some have no 3 values"),
+        ("0, 255 ,'b'", "{0 1}", "among rows 1 to 3, some have no 3 values"),
+        ("0, 255 ,'b'", "0,?,b", "among rows 1 to 3: could not convert string '\\?'"),
+        ("1,2,a", "red,2,a", "among rows 1 to 3: could not convert string 'red'"),
         ("'class' {a, 'b'}", "label real", "has no column 'class'; it has pixel1, pixel 2, label"),
-        ("NUMERIC", "STRING", "line 5: the column 'pixel 2' is of type 'STRING', not of numbers"),
-        ("NUMERIC", "", "line 5 cannot be read as a column"),
-        ("@DATA", "", "only @attribute lines may stand"),
-        ("@ATTRIBUTE pixel1 real", "<html>", "line 4 is '<html>'"),
+        ("@DATA", "", "has no rows; it is cut short, or no ARFF file"),
+        ("@ATTRIBUTE pixel1 real", "<html>", "among rows 1 to 3, some have no 2 values"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(read, old, new, message):
+def test_what_is_wrong_is_told_with_its_place(read, old, new, message):
     with pytest.raises(DataFileError, match=message):
         read(SMALL.replace(old, new))
 
 
 def test_what_is_no_arff_at_all_is_refused(read):
     for content, message in (
-        (b"", "no line @data"),
-        (b"@relation r\n", "no line @data"),
+        (b"", "has no column 'class'; it has none"),
+        (b"@relation r\n", "has no column 'class'; it has none"),
         (b"@attribute class {a}\n@data\n", "has no rows"),
         (b"\xff\xfe\x00", "cannot be read as ARFF"),
-        (b"PAR1" + bytes(100), "line 1 is"),
-        (b"1," * 600_000, "line 1 has 1048576 characters or more"),
+        (b"PAR1" + bytes(100), "has no column 'class'; it has none"),
+        (b"1," * 600_000, "cannot be read as ARFF: it has a line of 1048576 characters or more"),
     ):
         with pytest.raises(DataFileError, match=message):
             read(content)

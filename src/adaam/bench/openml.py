@@ -7,10 +7,10 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ from adaam.bench.data_files import Data, DataFileError, read_npz, row_major
 from adaam.bench.datasets import DATASETS
 from adaam.bench.download import DownloadError, Network, checksum, download, read_text
 from adaam.files import atomic_file
-from adaam.untrusted import reading
+from adaam.untrusted import UnreadableFileError, reading
 
 SERVER = "https://www.openml.org"
 UMIST_ORIGINAL = (112, 92)
@@ -30,9 +30,7 @@ UMIST_ORIGINAL = (112, 92)
 # ARFF.
 BLOCK_LINES = 1000
 MAX_LINE = 1 << 20
-MAX_COLUMNS = 1 << 16
-NUMERIC = ("numeric", "real", "integer")
-ATTRIBUTE = re.compile(r"@attribute\s+(?:'([^']*)'|\"([^\"]*)\"|([^\s'\"]\S*))\s+(.+)", re.IGNORECASE)
+ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)", re.IGNORECASE)
 
 
 def area_weights(n_from: int, n_to: int) -> FloatMatrix:
@@ -188,78 +186,50 @@ def read_arff(path: Path, target: str, max_rows: int) -> Data:
     All columns but the target must be numbers: uint8 where all are whole and in 0..255, float32 otherwise. Classes are
     numbers where all of them are whole numbers, words otherwise.
     """
+    blocks: list[FloatMatrix] = []
+    words: list[str] = []
     with reading(path, "ARFF", DataFileError), path.open(encoding="utf-8", newline=None) as stream:
-        lines = _numbered(path, stream)
-        names = _columns(path, lines, target)
+        lines = _lines(stream)
+        header = takewhile(lambda line: not line.lower().startswith("@data"), lines)
+        names = [found[1].strip("'\"") for found in map(ATTRIBUTE.match, header) if found]
         if target not in names:
             raise DataFileError(f"{path}: has no column {target!r}; it has {', '.join(names[:5]) or 'none'}, ...")
-        X, classes = _rows(path, lines, names.index(target), len(names), max_rows)
-        try:
-            numbers = classes.astype(np.float64)
-        except ValueError:
-            return Data(X, classes)
-        whole = numbers.astype(np.int64)
-        return Data(X, whole if np.array_equal(whole, numbers) else classes)
-
-
-def _numbered(path: Path, stream: TextIO) -> Iterator[tuple[int, str]]:
-    """Lines that say something, with their numbers."""
-    number = 0
-    while line := stream.readline(MAX_LINE):
-        number += 1
-        if len(line) == MAX_LINE:
-            raise DataFileError(f"{path}: line {number} has {MAX_LINE} characters or more; no row is that long.")
-        line = line.strip()
-        if line and not line.startswith("%"):
-            yield number, line
-
-
-def _columns(path: Path, lines: Iterator[tuple[int, str]], target: str) -> list[str]:
-    """Return the names of the columns; leave `lines` at the first row."""
-    names: list[str] = []
-    for number, line in lines:
-        word = line.split(None, 1)[0].lower()
-        if word == "@data":
-            return names
-        if word == "@attribute" and len(names) < MAX_COLUMNS:
-            found = ATTRIBUTE.fullmatch(line)
-            if found is None:
-                raise DataFileError(f"{path}: line {number} cannot be read as a column: {line[:40]!r}.")
-            *spellings, kind = found.groups()
-            names += [each for each in spellings if each is not None]
-            if names[-1] != target and kind.strip().lower() not in NUMERIC:
-                what = f"the column {names[-1]!r} is of type {kind.strip()[:40]!r}, not of numbers"
-                raise DataFileError(f"{path}: line {number}: {what}.")
-        elif word != "@relation":
-            raise DataFileError(
-                f"{path}: line {number} is {line[:40]!r}; before @data only @attribute lines may stand."
-            )
-    raise DataFileError(f"{path}: has no line @data; it is cut short, or no ARFF file.")
-
-
-def _rows(
-    path: Path, lines: Iterator[tuple[int, str]], column: int, n_columns: int, max_rows: int
-) -> tuple[FloatMatrix, FloatMatrix]:
-    """Return the numbers of all rows, and the words in the column of the classes."""
-    numeric = [place for place in range(n_columns) if place != column]
-    blocks: list[FloatMatrix] = []
-    classes: list[str] = []
-    while block := list(islice(lines, BLOCK_LINES)):
-        if len(classes) + len(block) > max_rows:
-            raise DataFileError(f"{path}: has more than {max_rows} rows, so it is another data set.")
-        for number, line in block:
-            n_values = line.count(",") + 1
-            if n_values != n_columns:
-                raise DataFileError(f"{path}: line {number} has {n_values} values for {n_columns} columns.")
+        column = names.index(target) - len(names)
+        others = [place for place in range(len(names)) if place != names.index(target)]
+        while block := list(islice(lines, BLOCK_LINES)):
+            rows = f"rows {len(words) + 1} to {len(words) + len(block)}"
+            if len(words) + len(block) > max_rows:
+                raise DataFileError(f"{path}: has more than {max_rows} rows, so it is another data set.")
+            if {line.count(",") + 1 for line in block} != {len(names)}:
+                raise DataFileError(f"{path}: among {rows}, some have no {len(names)} values, one a column.")
             # From the end, where the classes mostly are: taking a line apart costs more than reading its numbers.
-            classes.append(line.rsplit(",", n_columns - column)[column - n_columns].strip().strip("'\""))
-        try:
-            values = np.loadtxt([line for _, line in block], delimiter=",", comments=None, usecols=numeric, ndmin=2)
-        except ValueError as error:
-            raise DataFileError(f"{path}: among the rows from line {block[0][0]} on: {error}.") from error
-        with np.errstate(invalid="ignore"):
-            small = values.astype(np.uint8)
-        blocks.append(small if np.array_equal(small, values) else values.astype(np.float32))
+            words += [line.rsplit(",", -column)[column].strip().strip("'\"") for line in block]
+            try:
+                values = np.loadtxt(block, delimiter=",", comments=None, usecols=others, ndmin=2)
+            except ValueError as error:
+                raise DataFileError(f"{path}: among {rows}: {error}.") from error
+            with np.errstate(invalid="ignore"):
+                small = values.astype(np.uint8)
+            blocks.append(small if np.array_equal(small, values) else values.astype(np.float32))
     if not blocks:
-        raise DataFileError(f"{path}: has no rows.")
-    return np.concatenate(blocks), np.array(classes)
+        raise DataFileError(f"{path}: has no rows; it is cut short, or no ARFF file.")
+    return Data(np.concatenate(blocks), _classes(words))
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    """Lines that say something."""
+    while line := stream.readline(MAX_LINE):
+        if len(line) == MAX_LINE:
+            raise UnreadableFileError(f"it has a line of {MAX_LINE} characters or more")
+        if (line := line.strip()) and not line.startswith("%"):
+            yield line
+
+
+def _classes(words: Sequence[str]) -> FloatMatrix:
+    y = np.array(words)
+    try:
+        numbers = y.astype(np.float64)
+        whole = numbers.astype(np.int64)
+    except ValueError:
+        return y
+    return whole if np.array_equal(whole, numbers) else y
