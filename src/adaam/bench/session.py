@@ -86,7 +86,7 @@ def run_tasks(
             progress.tell(event)
     finally:
         events.close()
-        progress.end()
+        progress.line.end()
         write()
     return failures
 
@@ -248,7 +248,7 @@ class Progress:
     """Rate and time left: one line that changes on a terminal, a line for each case elsewhere."""
 
     def __init__(self, tasks: Sequence[Task], stream: IO[str]) -> None:
-        self._line = ChangingLine(stream)
+        self.line = ChangingLine(stream)
         self._n_cases, self._n_rounds = len(tasks), sum(len(task.rounds) for task in tasks)
         self._cases_done = 0
         self._start = self._told = monotonic()
@@ -259,7 +259,7 @@ class Progress:
         done = self._done.setdefault(event.task, [])
         if event.record is not None:
             done.append(event.record)
-            if not self._line.changes or monotonic() - self._told < 0.1:
+            if not self.line.changes or monotonic() - self._told < 0.1:
                 return
         else:
             self._cases_done += 1
@@ -274,11 +274,7 @@ class Progress:
             seconds = max(self._told - self._start, 1e-9)
             left = duration(seconds / n_done * (self._n_rounds - n_done))
             parts.append(f"{n_done / seconds:.1f} rounds/s, about {left} left")
-        self._line.show(" | ".join(parts))
-
-    def end(self) -> None:
-        """Leave the line."""
-        self._line.end()
+        self.line.show(" | ".join(parts))
 
 
 def duration(seconds: float) -> str:

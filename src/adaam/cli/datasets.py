@@ -18,10 +18,6 @@ MEGABYTE = 1e6
 PART_OF = {"mnist10k": "mnist"}
 
 
-class FetchError(ValueError):
-    """Some sets could not be fetched; the others are there."""
-
-
 def datasets(arguments: Namespace) -> None:
     """List the data sets, or fetch some."""
     folder = data_folder(arguments.data)
@@ -75,7 +71,7 @@ def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> No
             progress.end()
             failures.append(f"  {error}")
     if failures:
-        raise FetchError(f"{len(failures)} of {len(wanted)} could not be fetched:\n" + "\n".join(failures))
+        raise ValueError(f"{len(failures)} of {len(wanted)} could not be fetched:\n" + "\n".join(failures))
 
 
 class Progress:

@@ -30,10 +30,6 @@ from adaam.tables import counted
 RECORDS = "records.jsonl"
 
 
-class CaseError(ValueError):
-    """Some cases failed; the others are recorded."""
-
-
 def reproduce(arguments: Namespace) -> None:
     """Run a plan's missing cases and write what its records show."""
     for name in ("jobs", "rounds"):
@@ -74,7 +70,7 @@ def reproduce(arguments: Namespace) -> None:
         kinds = ((failed_cases, "case"), (failed_exhibits, "exhibit"))
         counts = " and ".join(f"{counted(len(failed), noun)} failed" for failed, noun in kinds if failed)
         details = "\n".join(f"  {name}: {reason}" for name, reason in [*failed_cases, *failed_exhibits])
-        raise CaseError(f"{counts}; the same command tries again:\n{details}")
+        raise ValueError(f"{counts}; the same command tries again:\n{details}")
 
 
 def report(arguments: Namespace) -> None:

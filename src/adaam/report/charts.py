@@ -60,15 +60,12 @@ def all_charts(records: Sequence[Record]) -> list[Chart]:
     usual = [each for each in parts if each.setting.n_neighbors is None]
     times = _panels(usual, "rows", lambda each: each.n, "seconds", lambda each: (each.fit_seconds, 0.0))
     where = f" ({machine})" if machine else ""
+    times = [replace(each, title=each.title + where, whole_x=False, log_y=True) for each in times]
     charts = [
         ("fig1a", "Accuracy against passes of AdaAM", [replace(each, y_range=_range(each.series)) for each in passes]),
         ("fig1b", "Magnitudes of the final affinity", [_magnitudes(each) for each in distinct(records, "histogram")]),
         ("fig2", "Accuracy against the size of the neighbourhood", sizes),
-        (
-            "fig3",
-            "Time of a fit against the number of rows",
-            [replace(each, title=each.title + where, whole_x=False, log_y=True) for each in times],
-        ),
+        ("fig3", "Time of a fit against the number of rows", times),
     ]
     return [Chart(name, title, tuple(panels)) for name, title, panels in charts if panels]
 
