@@ -73,8 +73,8 @@ def skip_record(case: PlanCase, reason: str) -> Record:
 
 def line_of(record: Mapping[str, Any]) -> bytes:
     """Return a record as its line; numbers read back to the same bits."""
-    body = _body(record)
-    return f'{body[:-1]},"checksum":"{_checksum(body)}"}}\n'.encode()
+    body = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return f'{body[:-1]},"checksum":"{zlib.crc32(body.encode()):08x}"}}\n'.encode()
 
 
 def read_records(path: str | os.PathLike[str]) -> Reading:
@@ -225,14 +225,12 @@ class RecordsFile:
 
 
 def _verified(line: bytes) -> Record | None:
-    """Return the record of a line, or None if anything about it is wrong, the newline included."""
-    if not line.endswith(b"\n"):
-        return None
+    """Return the record of a line, or None if it is not the very line that would be written of it."""
     try:
         record = json.loads(line)
-        checksum = record.pop("checksum")
-        return record if checksum == _checksum(_body(record)) else None
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        del record["checksum"]
+        return record if line_of(record) == line else None
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -249,11 +247,3 @@ def _is_torn(line: bytes) -> bool:
     except (ValueError, RecursionError):
         return True
     return _verified(line + b"\n") is not None  # whole JSON is ours by its checksum alone
-
-
-def _body(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _checksum(body: str) -> str:
-    return f"{zlib.crc32(body.encode()):08x}"

@@ -47,14 +47,7 @@ def draw_clusters(
     """Draw mapped rows Z by cluster to a file and, for rows X that are images, some from its centre outwards."""
     figure = new_figure(13 if image_shape else 7, 6.5)
     left, *right = figure.subfigures(1, 2, width_ratios=[1, 1]) if image_shape else [figure]
-    _draw_scatter(left.subplots(), Z, labels, centers)
-    if image_shape:
-        _draw_images(right[0], X, Z, labels, centers, image_shape)
-    with atomic_file(target) as stream:
-        figure.savefig(stream, format=Path(target).suffix[1:].lower(), dpi=130)
-
-
-def _draw_scatter(axes: Any, Z: FloatMatrix, labels: IntVector, centers: FloatMatrix) -> None:
+    axes = left.subplots()
     shown = np.random.default_rng(0).permutation(len(Z))[:MAX_POINTS]
     points = spread_plane(Z, centers)[shown]
     axes.scatter(*points.T, c=cluster_colors(labels[shown]), s=60 / np.log10(len(shown) + 10), alpha=0.7, linewidths=0)
@@ -64,6 +57,10 @@ def _draw_scatter(axes: Any, Z: FloatMatrix, labels: IntVector, centers: FloatMa
             _write_number(axes, cluster, np.median(members, axis=0), ha="center")
     axes.set(title=f"{len(Z)} rows in the chosen metric", xticks=[], yticks=[])
     axes.set_xlabel("the plane in which the cluster centres spread most", fontsize=9)
+    if image_shape:
+        _draw_images(right[0], X, Z, labels, centers, image_shape)
+    with atomic_file(target) as stream:
+        figure.savefig(stream, format=Path(target).suffix[1:].lower(), dpi=130)
 
 
 def _draw_images(

@@ -13,6 +13,7 @@ from adaam.bench.methods import METHODS, PreparationName
 from adaam.bench.records import identity
 
 Record = Mapping[str, Any]
+LISTED = [*DATASETS, *METHODS, *get_args(PreparationName)]
 PAPER: dict[str, Any] = tomllib.loads((files("adaam.report") / "paper.toml").read_text(encoding="utf-8"))
 
 
@@ -127,19 +128,18 @@ def timed_alone(records: Iterable[Record]) -> tuple[list[Record], str]:
 
 def row_order(method: str, preparation: str) -> tuple[Any, ...]:
     """Place of a method's row: the library's order of methods, then of preparations."""
-    return (*_place(method, METHODS), *_place(preparation, get_args(PreparationName)))
+    return (*_place(method), *_place(preparation))
 
 
 def setting_order(setting: Setting) -> tuple[Any, ...]:
     """Place of a case: the library's order of data sets, then of methods and preparations, then of settings."""
     settings = (setting.n_rows or 0, setting.n_neighbors or 0, setting.n_iter)
-    return (*_place(setting.dataset, DATASETS), *row_order(setting.method, setting.preparation), *settings)
+    return (*_place(setting.dataset), *row_order(*setting.row), *settings)
 
 
-def _place(name: str, known: Iterable[str]) -> tuple[int, str]:
-    """Known names in their order, others after them by the alphabet."""
-    names = list(known)
-    return (names.index(name) if name in names else len(names), name)
+def _place(name: str) -> tuple[int, str]:
+    """Names that the library lists in its order, others after them by the alphabet."""
+    return (LISTED.index(name) if name in LISTED else len(LISTED), name)
 
 
 def paper_accuracy(dataset: str, method: str) -> tuple[float | None, float | None]:
