@@ -28,7 +28,17 @@ from adaam.report.page import (
 )
 from adaam.report.summary import default_summaries, method_colors, timed_alone
 from adaam.report.tables import Cell, Table, all_tables, cases_table, html_table
-from adaam.webpage import columns_of, data_url, diverging_palette, png, policy, script_json, sheet, signed_bytes
+from adaam.webpage import (
+    columns_of,
+    data_url,
+    diverging_palette,
+    plotly_script,
+    png,
+    policy,
+    script_json,
+    sheet,
+    signed_bytes,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 
@@ -350,7 +360,7 @@ def test_the_page_is_written_whole_with_the_library_once(tmp_path, exhibit):
     path = write_page(RECORDS, [exhibit], tmp_path)
     text = path.read_text(encoding="utf-8")
     assert path.name == "report.html"
-    assert text.count(document.plotly_script()[:400]) == 1
+    assert text.count(plotly_script()[:400]) == 1
     assert len(text) < 6_000_000
 
 

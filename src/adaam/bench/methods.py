@@ -159,6 +159,8 @@ def _spectral(learner: Callable[..., Any], case: Case) -> Any:
 
 
 NIE = "Nie, Wang, Huang, KDD 2014"
+NG = "Ng, Jordan, Weiss, NIPS 2001"
+UMAP = "McInnes, Healy, Melville, arXiv:1802.03426"
 LAPLACIAN = "Belkin, Niyogi, Neural Computation 2003"
 OWN_CHOICE = "this library: metric and head chosen without labels"
 RAW: tuple[PreparationName, ...] = ("raw",)
@@ -175,15 +177,7 @@ LISTED = (
     Method("pcan", "PCAN", NIE, "labels", partial(_adaptive_neighbors, PCAN)),
     Method("can", "CAN", NIE, "labels", partial(_adaptive_neighbors, CAN)),
     Method("lsc", "LSC", "Chen, Cai, AAAI 2011", "labels", _lsc, random=True),
-    Method(
-        "spectral",
-        "Spectral clustering",
-        "Ng, Jordan, Weiss, NIPS 2001",
-        "labels",
-        partial(_spectral, SpectralClustering),
-        RAW,
-        random=True,
-    ),
+    Method("spectral", "Spectral clustering", NG, "labels", partial(_spectral, SpectralClustering), RAW, random=True),
     Method(
         "spectral-embedding", "Laplacian eigenmaps", LAPLACIAN, "embedding", partial(_spectral, SpectralEmbedding), RAW
     ),
@@ -197,17 +191,7 @@ LISTED = (
     Method(
         "mds", "MDS", "Kruskal, Psychometrika 1964; de Leeuw 1977", "embedding", _mds, RAW, max_rows=3_000, random=True
     ),
-    Method(
-        "umap",
-        "UMAP + k-means",
-        "McInnes, Healy, Melville, arXiv:1802.03426",
-        "embedding",
-        _umap,
-        RAW,
-        random=True,
-        refits=True,
-        package="umap-learn",
-    ),
+    Method("umap", "UMAP + k-means", UMAP, "embedding", _umap, RAW, random=True, refits=True, package="umap-learn"),
     Method("pca", "PCA", "Pearson 1901", "embedding", lambda case: PCA(case.n_components, svd_solver="full"), RAW),
     Method("kmeans", "k-means", "Lloyd 1957/1982", "embedding", lambda case: FunctionTransformer(), RAW),
 )

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from adaam import webpage
 from adaam._typing import IntMatrix
 from adaam.bench.datasets import title_of
 from adaam.bench.exhibit import Exhibit
@@ -20,16 +21,6 @@ from adaam.report.overview import Standing, findings, standings
 from adaam.report.summary import Record, Summary, default_summaries, method_colors
 from adaam.report.tables import MISSING, all_tables, cases_table, html_table
 from adaam.tables import counted
-from adaam.webpage import (
-    PageKind,
-    diverging_palette,
-    html_document,
-    plane_points,
-    plotly_script,
-    script_json,
-    signed_bytes,
-    sprite,
-)
 
 NAME = "report.html"
 UNKNOWN = "not recorded"
@@ -42,7 +33,7 @@ FIGURE_NOTES = {
     "fig2": "Averages over rounds; bars are standard deviations. Dashed: the method's own preparation.",
     "fig3": "Seconds of one fit, without k-means, on the first rows of the data set; one case at a time.",
 }
-KIND = PageKind(
+KIND = webpage.PageKind(
     package="adaam.report",
     scripts=("charts.js", "exhibits.js", "main.js"),
     skip="Skip to the results",
@@ -50,18 +41,18 @@ KIND = PageKind(
     footer="Method: Y. Li, J. Chen, Y. Zhao, H. Lu, <cite>Adaptive Affinity Matrix for Unsupervised Metric "
     "Learning</cite>, ICME 2017.",
 )
-LINKS = (
-    ("summary", "Summary"),
-    ("sets", "Data sets"),
-    ("tables", "Tables"),
-    ("figures", "Figures"),
-    ("provenance", "Provenance"),
-)
+LINKS = {
+    "summary": "Summary",
+    "sets": "Data sets",
+    "tables": "Tables",
+    "figures": "Figures",
+    "provenance": "Provenance",
+}
 
 
 def write_page(records: Sequence[Record], exhibits: Sequence[Exhibit], folder: Path) -> Path:
     """Write the page, whole or not at all."""
-    content = page(records, exhibits, plotly_script())
+    content = page(records, exhibits, webpage.plotly_script())
     path = folder / NAME
     with atomic_file(path) as stream:
         stream.write(content.encode())
@@ -90,7 +81,9 @@ def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) 
         "palette": COLORS,
         "methods": method_colors(),
     }
-    return html_document(KIND, title="AdaAM, reproduced", links=LINKS, parts=parts, data=data, charting=charting)
+    return webpage.html_document(
+        KIND, title="AdaAM, reproduced", links=tuple(LINKS.items()), parts=parts, data=data, charting=charting
+    )
 
 
 def _what(sets: Sequence[Standing], found: Sequence[Summary]) -> str:
@@ -175,7 +168,7 @@ def _tab(place: int, exhibit: Exhibit) -> str:
 def _panel(place: int, exhibit: Exhibit) -> str:
     return (
         f'<div role="tabpanel" id="set-{place}" aria-labelledby="tab-{place}" class="set"{" hidden" if place else ""}>'
-        f'<script type="application/json" class="exhibit">{script_json(payload(exhibit))}</script></div>'
+        f'<script type="application/json" class="exhibit">{webpage.script_json(payload(exhibit))}</script></div>'
     )
 
 
@@ -194,14 +187,14 @@ def payload(exhibit: Exhibit) -> dict[str, Any]:
         "chosen_scores": {name: round(100 * about["chosen"][name], 2) for name in ("acc", "nmi", "ari")},
         "facts": [(name, facts[name]) for name in ("started", "adaam", "commit", "machine", "libraries")],
         **{name: getattr(exhibit, name).tolist() for name in lists},
-        **{space: plane_points(getattr(exhibit, space)) for space in spaces},
+        **{space: webpage.plane_points(getattr(exhibit, space)) for space in spaces},
         **{f"nearest_{space}": getattr(exhibit, f"nearest_{space}").tolist() for space in spaces},
         **{f"same_{space}": same_class(exhibit, getattr(exhibit, f"nearest_{space}")) for space in spaces},
         "chosen_confusions": confusions(exhibit.chosen_confusion),
         "queries": queries(n_rows, about["seed"]),
-        "tiles": sprite(exhibit.tiles),
-        "components": sprite(signed_bytes(exhibit.components), diverging_palette()),
-        "patterns": sprite(signed_bytes(exhibit.patterns), diverging_palette()),
+        "tiles": webpage.sprite(exhibit.tiles),
+        "components": webpage.sprite(webpage.signed_bytes(exhibit.components), webpage.diverging_palette()),
+        "patterns": webpage.sprite(webpage.signed_bytes(exhibit.patterns), webpage.diverging_palette()),
         "weights": [] if about["is_image"] else np.round(exhibit.components[:, 0, :], 4).tolist(),
         "confusions": confusions(exhibit.confusion),
         "tile": {"height": height, "width": width},
