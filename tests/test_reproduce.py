@@ -143,7 +143,7 @@ def test_one_command_writes_everything_a_second_runs_nothing_and_report_fits_not
     def refuse(*_, **__):
         raise AssertionError("a fit was asked for")
 
-    monkeypatch.setattr(bench_run, "_estimator", refuse)
+    monkeypatch.setattr(bench_run, "measured", refuse)
     monkeypatch.setattr(session, "run_case", refuse)
     monkeypatch.setattr(session, "histogram_record", refuse)
     for estimator in ("AdaAM", "LPP", "PCAN", "LSC"):

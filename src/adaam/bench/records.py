@@ -88,10 +88,7 @@ def read_records(path: str | os.PathLike[str]) -> Reading:
 
 
 def parse(stream: Any, name: str = "records") -> Reading:
-    """Verify lines and return their records.
-
-    The last line may be cut short, as an interrupted write leaves it. Any other line that is not a record is an error.
-    """
+    """Verify lines and return their records; the last one may be cut short, as an interrupted write leaves it."""
     records: list[Record] = []
     sound = number = 0
     while line := stream.readline(MAX_LINE):

@@ -36,9 +36,7 @@ STARTS_PER_ROUND = 10
 def measured(act: Callable[[], Any]) -> tuple[Any, float, int | None]:
     """Return what a call returns, its seconds, and the bytes by which the process grew at most meanwhile.
 
-    The bytes are None where the system does not say. Memory that was set free before and not yet given back to the
-    system does not count when it is used again. It is given back first where the system knows how; elsewhere the figure
-    is a lower bound.
+    The bytes are None where the system does not say, and a lower bound where free memory cannot be given back first.
     """
     gc.collect()
     with suppress(OSError, AttributeError, TypeError):
@@ -98,7 +96,11 @@ def run_case(
         case = replace(first, seed=seed + round_number)
         if fitted is None or method.is_refitted:
             # One embedding serves all rounds, so its seed is the first one's, whichever round is run first.
-            estimator = _estimator(method, case if method.is_refitted else first, n_iter)
+            estimator = method.make(case if method.is_refitted else first)
+            if n_iter > 1:
+                if "n_iter" not in estimator.get_params():
+                    raise ValueError(f"n_iter={n_iter} is of no use to {method.title}, which has no passes. Use 1.")
+                estimator.set_params(n_iter=n_iter)
             fit = estimator.fit_predict if method.kind == "labels" else estimator.fit_transform
             fitted, fit_seconds, peak_bytes = measured(partial(fit, X))
         if method.kind == "labels":
@@ -147,15 +149,6 @@ def warm_up(method: Method) -> None:
     with warnings.catch_warnings(), suppress(Exception):
         warnings.simplefilter("ignore")
         method.make(Case(150, 12, 3, 4, method.preparations[0], 0)).fit(X)
-
-
-def _estimator(method: Method, case: Case, n_iter: int) -> Any:
-    estimator = method.make(case)
-    if n_iter == 1:
-        return estimator
-    if "n_iter" not in estimator.get_params():
-        raise ValueError(f"n_iter={n_iter} is of no use to {method.title}, which has no passes to repeat. Use 1.")
-    return estimator.set_params(n_iter=n_iter)
 
 
 def histogram_record(plan: PlanCase, X: FloatMatrix, classes: IntVector) -> dict[str, Any]:
