@@ -55,10 +55,9 @@ class Data:
 def read_npz(path: Path) -> Data:
     """Read X, y and, where it is there, image_shape."""
     with reading(path, "npz", DataFileError), open_archive(path, MAX_BYTES) as archive:
-        for name in ("X", "y"):
-            if f"{name}.npy" not in archive.names:
-                held = ", ".join(each.removesuffix(".npy") for each in archive.names)
-                raise DataFileError(f"{path}: holds {held or 'nothing'}; it must hold X and y.")
+        if not {"X.npy", "y.npy"} <= set(archive.names):
+            held = ", ".join(each.removesuffix(".npy") for each in archive.names)
+            raise DataFileError(f"{path}: holds {held or 'nothing'}; it must hold X and y.")
         X, y = archive.array("X.npy"), archive.array("y.npy", NUMBERS_AND_WORDS)
         shape = archive.array("image_shape.npy", NUMBERS_AND_WORDS) if "image_shape.npy" in archive.names else None
         if shape is None or shape.shape != (2,) or shape.dtype.kind not in "iu":

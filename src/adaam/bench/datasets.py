@@ -50,7 +50,6 @@ def fetch_folder(folder: Path | None) -> Path:
 class DataSet:
     """What is known of a data set before it is read."""
 
-    name: str
     title: str
     n: int
     d: int
@@ -66,7 +65,7 @@ class DataSet:
 
 
 DATASETS = {
-    name: DataSet(name, **table | {key: tuple(table[key]) for key in ("image_shape", "stems")})
+    name: DataSet(**table | {key: tuple(table[key]) for key in ("image_shape", "stems")})
     for name, table in tomllib.loads((files("adaam.bench") / "datasets.toml").read_text(encoding="utf-8")).items()
 }
 
@@ -76,7 +75,7 @@ def title_of(name: str) -> str:
     return DATASETS[name].title if name in DATASETS else name
 
 
-def find_files(name: str, folder: Path | None) -> tuple[Path, ...]:
+def find_files(name: str, folder: Path | None, *, required: bool = True) -> tuple[Path, ...]:
     """Return the files of a data set: none for digits, four for IDX, one otherwise.
 
     They are looked for in the folder and then in the user's own folder of fetched sets. A name that is not listed
@@ -89,6 +88,8 @@ def find_files(name: str, folder: Path | None) -> tuple[Path, ...]:
     for place in filter(Path.is_dir, places):
         if paths := _files_in(place, stems):
             return paths
+    if not required:
+        return ()
     looked_for = ", ".join(f"{stem}.npz, {stem}.mat" for stem in stems)
     remedy = f" To obtain it: {DATASETS[name].obtain}" if name in DATASETS else ""
     where = "" if folder else " (--data FOLDER or ADAAM_DATA name another folder)"

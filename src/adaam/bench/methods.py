@@ -46,11 +46,6 @@ class Case:
         """Dimension of every embedding: the number of clusters, where the features allow it."""
         return min(self.n_clusters, self.d)
 
-    @property
-    def literature(self) -> bool:
-        """Whether the method's own preparation is asked for."""
-        return self.preparation == "literature"
-
 
 @dataclass(frozen=True, slots=True)
 class Method:
@@ -90,13 +85,13 @@ class Method:
 
 def _lpp(learner: Callable[..., Any], case: Case, **settings: Any) -> Any:
     affinity = learner(n_neighbors=case.n_neighbors, **settings)
-    if case.literature:
+    if case.preparation == "literature":
         return LPP(case.n_components, affinity=affinity, scaling="orthonormal", preparation=LPP_LITERATURE)
     return LPP(case.n_components, affinity=affinity, preparation="unit")
 
 
 def _heated(learner: Callable[..., Any], case: Case) -> Any:
-    return _lpp(learner, case, heat=HeatKernel(width=1.0) if case.literature else HeatKernel())
+    return _lpp(learner, case, heat=HeatKernel(width=1.0) if case.preparation == "literature" else HeatKernel())
 
 
 def _forest(case: Case) -> Any:
@@ -105,7 +100,7 @@ def _forest(case: Case) -> Any:
 
 
 def _adaptive_neighbors(learner: type[CAN] | type[PCAN], case: Case) -> Any:
-    preparation = "center" if case.literature else "unit"
+    preparation = "center" if case.preparation == "literature" else "unit"
     return learner(case.n_clusters, n_neighbors=case.n_neighbors, preparation=preparation)
 
 
@@ -118,7 +113,7 @@ def _chosen(case: Case) -> Any:
 
 
 def _lsc(case: Case) -> Any:
-    if case.literature:
+    if case.preparation == "literature":
         return LSC(case.n_clusters, bandwidth="mean-squared", random_state=case.seed)
     # The reference preparation, spelt with scikit-learn's own steps.
     reference = (Normalizer(), PCA(n_components=0.99, svd_solver="full"))

@@ -83,14 +83,10 @@ def _from_zero(X: FloatMatrix) -> FloatMatrix:
     return ((X + np.float32(1)) / np.float32(2)).astype(np.float32)
 
 
-def _at_40x40(X: FloatMatrix) -> FloatMatrix:
-    return resized(upright(X, UMIST_ORIGINAL), UMIST_ORIGINAL, DATASETS["umist"].image_shape)
-
-
 SOURCES = {
     "mnist": Source(554, 784, "class"),
     "usps": Source(41082, 256, "int0", _from_zero),
-    "umist": Source(41084, UMIST_ORIGINAL[0] * UMIST_ORIGINAL[1], "class", _at_40x40),
+    "umist": Source(41084, 112 * 92, "class", lambda X: resized(upright(X, UMIST_ORIGINAL), UMIST_ORIGINAL, (40, 40))),
 }
 
 

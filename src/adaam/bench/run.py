@@ -124,11 +124,8 @@ def run_case(
 
 def scores(classes: IntVector, labels: IntVector) -> dict[str, float]:
     """How well clusters agree with classes, by the names that records have for it."""
-    return {
-        "acc": clustering_accuracy(classes, labels),
-        "nmi": normalized_mutual_information(classes, labels),
-        "ari": adjusted_rand_index(classes, labels),
-    }
+    by_name = {"acc": clustering_accuracy, "nmi": normalized_mutual_information, "ari": adjusted_rand_index}
+    return {name: score(classes, labels) for name, score in by_name.items()}
 
 
 def _case(X: FloatMatrix, classes: IntVector, k: int | None, preparation: PreparationName, seed: int) -> Case:

@@ -25,7 +25,7 @@ def datasets(arguments: Namespace) -> None:
         fetch_all(arguments.fetch, folder, arguments.server)
         return
     for name, each in DATASETS.items():
-        paths = found_files(name, folder)
+        paths = find_files(name, folder, required=False)
         here = f"here: {', '.join(map(str, paths))}" if paths else "embedded" if name == "digits" else "not here"
         height, width = each.image_shape
         print(f"{name}: {each.n} images of {height}x{width}, {each.c} classes ({here})")
@@ -38,14 +38,6 @@ def datasets(arguments: Namespace) -> None:
     )
 
 
-def found_files(name: str, folder: Path | None) -> tuple[Path, ...]:
-    """Return a set's files, or nothing where there are none."""
-    try:
-        return find_files(name, folder)
-    except DataFileError:
-        return ()
-
-
 def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> None:
     """Fetch data sets one by one; one that fails stands in no other's way."""
     wanted = tuple(dict.fromkeys(PART_OF.get(name, name) for name in names))
@@ -56,7 +48,7 @@ def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> No
     place = fetch_folder(folder)
     failures = []
     for name in wanted:
-        elsewhere = [path for path in found_files(name, folder) if path.parent != place]
+        elsewhere = [path for path in find_files(name, folder, required=False) if path.parent != place]
         if elsewhere:
             say(f"{name}: {', '.join(map(str, elsewhere))} (there already, and looked for there first)")
             continue
