@@ -61,7 +61,7 @@ def download(url: str, target: Path, md5: str, network: Network) -> None:
                 found = checksum(path, "md5")
                 if found == md5:
                     break
-                _empty(part)
+                part.truncate(part.seek(0))
                 if not had:
                     raise DownloadError(
                         f"{url}: the file that came has the MD5 checksum {found}, but should have {md5}. It was thrown "
@@ -101,7 +101,7 @@ def _transfer(url: str, part: BinaryIO, network: Network) -> None:
         told = response.headers.get("Content-Range", "")
         is_rest = response.status == 206 and re.match(rf"bytes {had}-\d+/", told)
         if not is_rest:
-            _empty(part)
+            part.truncate(part.seek(0))
         if response.status == 206 and not is_rest:
             raise HTTPException(f"asked for bytes from {had} on, got {told!r}")
         length = response.headers.get("Content-Length", "")
@@ -110,7 +110,7 @@ def _transfer(url: str, part: BinaryIO, network: Network) -> None:
         while block := response.read(BLOCK_BYTES):
             n_bytes = max(total or 0, part.tell() + len(block))
             if n_bytes > network.max_bytes:
-                _empty(part)
+                part.truncate(part.seek(0))
                 what = f"has {n_bytes} bytes or more; at most {network.max_bytes} are allowed. Not fetched"
                 raise DownloadError(f"{url}: {what}.")
             while block:  # a write may take the beginning alone
@@ -118,11 +118,6 @@ def _transfer(url: str, part: BinaryIO, network: Network) -> None:
             network.tell(part.tell(), total)
     if total is not None and part.tell() < total:
         raise HTTPException(f"the connection ended after {part.tell()} of {total} bytes")
-
-
-def _empty(part: BinaryIO) -> None:
-    part.seek(0)
-    part.truncate()
 
 
 def _persistently(url: str, part: BinaryIO, network: Network) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice, takewhile
@@ -209,7 +209,12 @@ def read_arff(path: Path, target: str, max_rows: int) -> Data:
             blocks.append(small if np.array_equal(small, values) else values.astype(np.float32))
     if not blocks:
         raise DataFileError(f"{path}: has no rows; it is cut short, or no ARFF file.")
-    return Data(np.concatenate(blocks), _classes(words))
+    X, y = np.concatenate(blocks), np.array(words)
+    try:
+        whole = y.astype(np.float64).astype(np.int64)
+    except ValueError:
+        return Data(X, y)
+    return Data(X, whole if np.array_equal(whole, y.astype(np.float64)) else y)
 
 
 def _lines(stream: TextIO) -> Iterator[str]:
@@ -219,13 +224,3 @@ def _lines(stream: TextIO) -> Iterator[str]:
             raise UnreadableFileError(f"it has a line of {MAX_LINE} characters or more")
         if (line := line.strip()) and not line.startswith("%"):
             yield line
-
-
-def _classes(words: Sequence[str]) -> FloatMatrix:
-    y = np.array(words)
-    try:
-        numbers = y.astype(np.float64)
-        whole = numbers.astype(np.int64)
-    except ValueError:
-        return y
-    return whole if np.array_equal(whole, numbers) else y

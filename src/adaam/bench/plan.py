@@ -47,7 +47,6 @@ EXPERIMENT: dict[str, Rule] = {
 }
 QUICK: dict[str, Rule] = {"quick": (lambda value: value is False or isinstance(value, dict), "use a table, or false")}
 LIMITS = dict.fromkeys(METHODS, _from(1))
-USUAL_PLAN = {"seed": 0, "starts": 10, "rounds": 100}
 USUAL: dict[str, Any] = {"kind": "score", "n_neighbors": [None], "n_rows": [None], "n_iter": [1], "max_rows": {}}
 
 
@@ -121,7 +120,8 @@ def read_plan(source: str | Path, *, quick: bool = False) -> Plan:
 
 
 def _plan(stem: str, content: dict[str, Any], quick: bool) -> Plan:
-    plan = USUAL_PLAN | {"title": stem} | _checked("", content, PLAN, required=("experiments",))
+    plan: dict[str, Any] = {"title": stem, "seed": 0, "starts": 10, "rounds": 100}
+    plan |= _checked("", content, PLAN, required=("experiments",))
     usual = USUAL | {"rounds": plan["rounds"], "refits": plan.get("refits", plan["rounds"])}
     found: dict[PlanCase, PlanCase] = {}
     for name, table in plan["experiments"].items():

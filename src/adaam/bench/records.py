@@ -184,7 +184,12 @@ class RecordsFile:
             reading = read_records(self.path)
             self.records, self.torn_bytes = reading.records, reading.torn_bytes
             if reading.torn_bytes:
-                self._set_aside(reading.sound_bytes)
+                with self.torn_path.open("ab") as aside:
+                    aside.write(self.path.read_bytes()[reading.sound_bytes :] + b"\n")
+                    aside.flush()
+                    os.fsync(aside.fileno())
+                os.ftruncate(self._handle, reading.sound_bytes)
+                os.fsync(self._handle)
         except BaseException:
             os.close(self._handle)
             raise
@@ -192,15 +197,6 @@ class RecordsFile:
 
     def __exit__(self, *_: object) -> None:
         os.close(self._handle)
-
-    def _set_aside(self, sound_bytes: int) -> None:
-        """Move the torn end into a file of its own."""
-        with self.torn_path.open("ab") as aside:
-            aside.write(self.path.read_bytes()[sound_bytes:] + b"\n")
-            aside.flush()
-            os.fsync(aside.fileno())
-        os.ftruncate(self._handle, sound_bytes)
-        os.fsync(self._handle)
 
     def append(self, batch: Sequence[Record]) -> None:
         """Write records by one call and wait until they are on the disk; on failure the file is as before."""

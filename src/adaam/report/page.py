@@ -52,11 +52,9 @@ LINKS = {
 
 def write_page(records: Sequence[Record], exhibits: Sequence[Exhibit], folder: Path) -> Path:
     """Write the page, whole or not at all."""
-    content = page(records, exhibits, webpage.plotly_script())
-    path = folder / NAME
-    with atomic_file(path) as stream:
-        stream.write(content.encode())
-    return path
+    with atomic_file(folder / NAME) as stream:
+        stream.write(page(records, exhibits, webpage.plotly_script()).encode())
+    return folder / NAME
 
 
 def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) -> str:
