@@ -122,9 +122,8 @@ def _read_hdf5(path: Path) -> tuple[FloatMatrix, IntVector]:
     try:
         h5py = import_module("h5py")
     except ImportError as error:
-        raise DataFileError(
-            f"{path}: is a MATLAB 7.3 file, and reading those needs h5py. Install it with: pip install adaam[mat]"
-        ) from error
+        remedy = "Install it with: pip install adaam[mat]"
+        raise DataFileError(f"{path}: is a MATLAB 7.3 file, and reading those needs h5py. {remedy}") from error
     with h5py.File(path, "r") as file:
         # A link or a data set that is elsewhere would read any other file of this machine.
         here = [name for name in file if isinstance(file.get(name, getlink=True), h5py.HardLink)]
@@ -162,9 +161,7 @@ def _read_mat5(path: Path) -> tuple[FloatMatrix, IntVector]:
             packed = zlib.decompressobj()
             inside = memoryview(packed.decompress(whole, MAX_BYTES))
             if packed.unconsumed_tail:
-                raise UnreadableFileError(
-                    f"a part unpacks to too much, more than the {MAX_BYTES} bytes that are allowed"
-                )
+                raise UnreadableFileError(f"a part unpacks to too much, more than {MAX_BYTES} bytes")
             kind, inside = next(_elements(inside, order), (0, inside))
         if kind != MATRIX or len(parts := list(islice(_elements(inside, order), 4))) < 3:
             continue

@@ -40,9 +40,8 @@ def fetch_folder(folder: Path | None) -> Path:
     try:
         own.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataFileError(
-            f"{own}: cannot be made: {error.strerror}. Name a folder of your own with --data or ADAAM_CACHE."
-        ) from error
+        remedy = "Name a folder of your own with --data or ADAAM_CACHE"
+        raise DataFileError(f"{own}: cannot be made: {error.strerror}. {remedy}.") from error
     return own
 
 
@@ -93,9 +92,8 @@ def find_files(name: str, folder: Path | None, *, required: bool = True) -> tupl
     looked_for = ", ".join(f"{stem}.npz, {stem}.mat" for stem in stems)
     remedy = f" To obtain it: {DATASETS[name].obtain}" if name in DATASETS else ""
     where = "" if folder else " (--data FOLDER or ADAAM_DATA name another folder)"
-    raise DataFileError(
-        f"{name}: none of its files ({looked_for}) is in {' or '.join(map(str, places))}{where}.{remedy}"
-    )
+    searched = " or ".join(map(str, places))
+    raise DataFileError(f"{name}: none of its files ({looked_for}) is in {searched}{where}.{remedy}")
 
 
 def _files_in(folder: Path, stems: tuple[str, ...]) -> tuple[Path, ...]:

@@ -118,9 +118,7 @@ def available(plan: Plan, folder: Path | None, *, required: bool) -> Plan:
                 raise
             say(f"left out: {error}")
     if not there:
-        raise DataFileError(
-            f"none of the plan's data sets is at hand ({', '.join(plan.datasets)}). See: adaam datasets"
-        )
+        raise DataFileError(f"none of the plan's data sets is at hand: {', '.join(plan.datasets)}. See: adaam datasets")
     return plan.narrowed(datasets=there)
 
 

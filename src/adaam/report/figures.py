@@ -87,7 +87,7 @@ def _write_number(axes: Any, cluster: int, place: Any, **style: Any) -> None:
     axes.annotate(str(cluster), place, va="center", fontsize=9, bbox=box, **style)
 
 
-def write_chart(chart: Chart, folder: Path) -> list[Path]:
+def write_chart(chart: Chart, folder: Path) -> None:
     """Draw a figure and write it in every format, each file whole or not at all."""
     n_columns = min(2, len(chart.panels))
     n_rows = -(-len(chart.panels) // n_columns)
@@ -105,11 +105,9 @@ def write_chart(chart: Chart, folder: Path) -> list[Path]:
         axes.set_axis_off()
     if len(handles) > 1:
         figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8)
-    paths = [folder / f"{chart.name}.{ending}" for ending in CHART_FORMATS]
-    for path, (ending, metadata) in zip(paths, CHART_FORMATS.items(), strict=True):
-        with atomic_file(path) as stream:
+    for ending, metadata in CHART_FORMATS.items():
+        with atomic_file(folder / f"{chart.name}.{ending}") as stream:
             figure.savefig(stream, format=ending, dpi=150, metadata=metadata)
-    return paths
 
 
 def _draw_panel(axes: Any, panel: Panel, places: dict[str, int]) -> dict[str, Any]:

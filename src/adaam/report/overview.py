@@ -46,24 +46,25 @@ class Standing:
 
 def standings(found: Iterable[Summary]) -> list[Standing]:
     """Return where each data set stands in these cases."""
-    return [_standing(*group) for group in by_dataset(found).items()]
-
-
-def _standing(dataset: str, group: Sequence[Summary]) -> Standing:
-    # Of a method's preparations the better one stands for it, to the other methods' favour.
-    averages = {each.setting.method: 100 * each.average for each in sorted(group, key=lambda each: each.average)}
-    scores = {name: Score(method_title(name), average) for name, average in averages.items()}
-    others = [score for name, score in scores.items() if name not in OWN]
-    return Standing(
-        title_of(dataset),
-        chosen=scores.get(CHOICE),
-        ours=scores.get("adaam"),
-        paper=paper_accuracy(dataset, "adaam")[0],
-        today=tuple(scores[name] for name in TODAY if name in scores),
-        published=max(others, key=lambda score: score.average, default=None),
-        best=max(scores.values(), key=lambda score: score.average),
-        n_methods=len(scores),
-    )
+    sets = []
+    for dataset, group in by_dataset(found).items():
+        # Of a method's preparations the better one stands for it, to the other methods' favour.
+        averages = {each.setting.method: 100 * each.average for each in sorted(group, key=lambda each: each.average)}
+        scores = {name: Score(method_title(name), average) for name, average in averages.items()}
+        others = [score for name, score in scores.items() if name not in OWN]
+        sets.append(
+            Standing(
+                title_of(dataset),
+                chosen=scores.get(CHOICE),
+                ours=scores.get("adaam"),
+                paper=paper_accuracy(dataset, "adaam")[0],
+                today=tuple(scores[name] for name in TODAY if name in scores),
+                published=max(others, key=lambda score: score.average, default=None),
+                best=max(scores.values(), key=lambda score: score.average),
+                n_methods=len(scores),
+            )
+        )
+    return sets
 
 
 def findings(sets: Sequence[Standing]) -> list[str]:
