@@ -334,8 +334,8 @@ def test_progress_is_one_line_on_a_terminal_and_a_line_a_tenth_elsewhere(monkeyp
         progress = Progress("usps", stream)
         for n_bytes in range(2_000_000, 10_000_001, 100_000):
             progress.tell(n_bytes, 10_000_000)
-        progress.end()
-        progress.end()
+        progress.line.end()
+        progress.line.end()
         shown[tty] = stream.text
     assert shown[True].count("\n") == 1
     assert shown[True].split("\r")[-1].startswith("\x1b[Kusps: 10.0 of 10.0 MB, 0.2 MB/s, about 0 s left")

@@ -88,10 +88,7 @@ CHOSEN = {**dict.fromkeys(("metric", "preparation", "head"), "a word"), "learned
 ABOUT = {
     **dict.fromkeys(("n", "d", "c", "k", "seed", "n_starts"), "a whole number"),
     **SCORES,
-    "dataset": "a word",
-    "is_image": "true or false",
-    "chosen": "a table",
-    "session": "a table",
+    **{"dataset": "a word", "is_image": "true or false", "chosen": "a table", "session": "a table"},
 }
 
 

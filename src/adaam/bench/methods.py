@@ -120,14 +120,12 @@ def _lsc(case: Case) -> Any:
     return make_pipeline(*reference, LSC(case.n_clusters, random_state=case.seed))
 
 
+def _manifold(learner: Callable[..., Any], case: Case, **settings: Any) -> Any:
+    return learner(n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters, **settings)
+
+
 def _lle(case: Case) -> Any:
-    return LocallyLinearEmbedding(
-        n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters, eigen_solver="arpack", random_state=case.seed
-    )
-
-
-def _isomap(case: Case) -> Any:
-    return Isomap(n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters)
+    return _manifold(LocallyLinearEmbedding, case, eigen_solver="arpack", random_state=case.seed)
 
 
 def _mds(case: Case) -> Any:
@@ -156,6 +154,7 @@ def _spectral(learner: Callable[..., Any], case: Case) -> Any:
 NIE = "Nie, Wang, Huang, KDD 2014"
 NG = "Ng, Jordan, Weiss, NIPS 2001"
 UMAP = "McInnes, Healy, Melville, arXiv:1802.03426"
+TENENBAUM = "Tenenbaum, de Silva, Langford, Science 2000"
 LAPLACIAN = "Belkin, Niyogi, Neural Computation 2003"
 OWN_CHOICE = "this library: metric and head chosen without labels"
 RAW: tuple[PreparationName, ...] = ("raw",)
@@ -177,9 +176,7 @@ LISTED = (
         "spectral-embedding", "Laplacian eigenmaps", LAPLACIAN, "embedding", partial(_spectral, SpectralEmbedding), RAW
     ),
     # It stores the shortest paths between all pairs of rows.
-    Method(
-        "isomap", "Isomap", "Tenenbaum, de Silva, Langford, Science 2000", "embedding", _isomap, RAW, max_rows=12_000
-    ),
+    Method("isomap", "Isomap", TENENBAUM, "embedding", partial(_manifold, Isomap), RAW, max_rows=12_000),
     # It factorises an n x n matrix that fills up.
     Method("lle", "LLE", "Roweis, Saul, Science 2000", "embedding", _lle, RAW, max_rows=12_000),
     # Each of its hundreds of iterations visits all pairs of rows.

@@ -60,7 +60,7 @@ def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> No
             progress.say("stopped; what has come is kept, and the same command goes on from there")
             raise
         except (DownloadError, DataFileError) as error:
-            progress.end()
+            progress.line.end()
             failures.append(f"  {error}")
     if failures:
         raise ValueError(f"{len(failures)} of {len(wanted)} could not be fetched:\n" + "\n".join(failures))
@@ -70,7 +70,7 @@ class Progress:
     """How far a file has come: at every moment on a terminal, a line for each tenth elsewhere."""
 
     def __init__(self, name: str, stream: IO[str]) -> None:
-        self._name, self._line = name, ChangingLine(stream)
+        self._name, self.line = name, ChangingLine(stream)
         self._told, self._tenth = 0.0, -1
         self._start: tuple[float, int] | None = None  # when the first bytes were told of, and how many there were
 
@@ -79,7 +79,7 @@ class Progress:
         now = monotonic()
         start, first = self._start = self._start or (now, n_bytes)
         tenth = 10 * n_bytes // total if total else int(n_bytes / MEGABYTE) // 10
-        if now - self._told < 0.1 and n_bytes != total if self._line.changes else tenth == self._tenth:
+        if now - self._told < 0.1 and n_bytes != total if self.line.changes else tenth == self._tenth:
             return
         self._told, self._tenth = now, tenth
         parts = [f"{n_bytes / MEGABYTE:.1f}" + (f" of {total / MEGABYTE:.1f} MB" if total else " MB")]
@@ -87,13 +87,9 @@ class Progress:
             rate = (n_bytes - first) / (now - start)
             parts.append(f"{rate / MEGABYTE:.1f} MB/s")
             parts += [f"about {duration((total - n_bytes) / rate)} left"] if total else []
-        self._line.show(f"{self._name}: {', '.join(parts)}")
+        self.line.show(f"{self._name}: {', '.join(parts)}")
 
     def say(self, text: str) -> None:
         """Show a line of its own."""
-        self.end()
+        self.line.end()
         say(text)
-
-    def end(self) -> None:
-        """Leave the line."""
-        self._line.end()

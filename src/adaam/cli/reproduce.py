@@ -44,10 +44,8 @@ def reproduce(arguments: Namespace) -> None:
 
     with RecordsFile(out / RECORDS) as records:
         if records.torn_bytes:
-            say(
-                f"{records.path}: {records.torn_bytes} bytes of a record cut short were set aside in "
-                f"{records.torn_path.name}; it will be run again."
-            )
+            torn = f"{records.torn_bytes} bytes of a record cut short were set aside in {records.torn_path.name}"
+            say(f"{records.path}: {torn}; it will be run again.")
         lacking = {case: METHODS[case.method].lacking for case in plan.cases}
         ready = [case for case, reason in lacking.items() if reason is None]
         left_out = [skip_record(case, reason) for case, reason in lacking.items() if reason]

@@ -37,16 +37,11 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def draw_clusters(
-    X: FloatMatrix,
-    Z: FloatMatrix,
-    labels: IntVector,
-    centers: FloatMatrix,
-    image_shape: tuple[int, int] | None,
-    target: str,
+    X: FloatMatrix, Z: FloatMatrix, labels: IntVector, centers: FloatMatrix, shape: tuple[int, int] | None, target: str
 ) -> None:
     """Draw mapped rows Z by cluster to a file and, for rows X that are images, some from its centre outwards."""
-    figure = new_figure(13 if image_shape else 7, 6.5)
-    left, *right = figure.subfigures(1, 2, width_ratios=[1, 1]) if image_shape else [figure]
+    figure = new_figure(13 if shape else 7, 6.5)
+    left, *right = figure.subfigures(1, 2, width_ratios=[1, 1]) if shape else [figure]
     axes = left.subplots()
     shown = np.random.default_rng(0).permutation(len(Z))[:MAX_POINTS]
     points = spread_plane(Z, centers)[shown]
@@ -57,8 +52,8 @@ def draw_clusters(
             _write_number(axes, cluster, np.median(members, axis=0), ha="center")
     axes.set(title=f"{len(Z)} rows in the chosen metric", xticks=[], yticks=[])
     axes.set_xlabel("the plane in which the cluster centres spread most", fontsize=9)
-    if image_shape:
-        _draw_images(right[0], X, Z, labels, centers, image_shape)
+    if shape:
+        _draw_images(right[0], X, Z, labels, centers, shape)
     with atomic_file(target) as stream:
         figure.savefig(stream, format=Path(target).suffix[1:].lower(), dpi=130)
 

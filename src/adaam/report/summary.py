@@ -148,11 +148,6 @@ def paper_accuracy(dataset: str, method: str) -> tuple[float | None, float | Non
     return (*values, None, None)[:2]
 
 
-def paper_statistics(dataset: str) -> Any:
-    """Return the paper's numbers of instances, features and classes; None where it has none."""
-    return PAPER["table2"].get(dataset)
-
-
 def method_title(name: str) -> str:
     """Return how a method is named to people."""
     return METHODS[name].title if name in METHODS else name

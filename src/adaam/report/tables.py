@@ -12,6 +12,7 @@ from adaam.bench.records import identity
 from adaam.files import spreadsheet_text
 from adaam.report.overview import OWN
 from adaam.report.summary import (
+    PAPER,
     Record,
     Setting,
     Summary,
@@ -20,7 +21,6 @@ from adaam.report.summary import (
     distinct,
     method_title,
     paper_accuracy,
-    paper_statistics,
     row_order,
     setting_of,
     setting_order,
@@ -146,7 +146,7 @@ def statistics_table(found: Sequence[Summary]) -> Table:
     rows = []
     for dataset, group in by_dataset(found).items():
         each = group[-1]
-        paper = paper_statistics(dataset) or ("", "", "")
+        paper = PAPER["table2"].get(dataset, ("", "", ""))
         sizes = (Cell(str(own), paper=str(its)) for own, its in zip((each.n, each.d, each.c), paper, strict=True))
         rows.append((Cell(title_of(dataset)), *sizes, Cell(str(each.k))))
     headings = ("data set", "instances", "features", "classes", "k")
