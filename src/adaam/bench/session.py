@@ -60,7 +60,6 @@ def run_tasks(
     if not tasks:
         return []
     progress = Progress(tasks, stream or sys.stderr)
-    _kept.cache_clear()  # files may have changed since
     serial = (event for task in tasks for event in events_of(task, folder))  # on all cores
     events = serial if n_jobs == 1 else parallel_events(tasks, folder, n_jobs)
     batch = [session_record(n_jobs, command)]
@@ -86,6 +85,7 @@ def run_tasks(
             progress.tell(event)
     finally:
         events.close()
+        _kept.cache_clear()  # it may be large, and its file may change
         progress.line.end()
         write()
     return failures
