@@ -67,9 +67,8 @@ class Table:
         return tuple(any(row[j].paper for row in self.rows) for j in range(len(self.columns)))
 
 
-def all_tables(records: Iterable[Record]) -> list[Table]:
+def all_tables(records: Sequence[Record]) -> list[Table]:
     """Return every table that the records fill."""
-    records = list(records)
     found = default_summaries(records)
     alone, machine = timed_alone(records)
     tables = [
