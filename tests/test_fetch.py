@@ -201,7 +201,7 @@ def test_one_that_fails_stands_in_no_others_way(home, server, capsys):
         ({"md5_checksum": "0" * 32}, "checksum .* but should have 0000"),
         ({"md5_checksum": "none"}, "gives the checksum 'none', which is no MD5"),
         ({"url": "file:///etc/hostname"}, "is not an address that starts with http"),
-        ({"default_target_attribute": "label"}, "column 'int0' is of type"),
+        ({"default_target_attribute": "label"}, "has no column 'label'; it has int0, double1"),
     ],
 )
 def test_a_description_that_cannot_be_right_is_refused(home, server, changes, message):
@@ -253,10 +253,12 @@ def test_a_fetched_file_that_was_changed_is_noticed(home, server, tiny):
     offer(server, tiny, 554, "class")
     path = fetch("mnist", home / "data", QUICK, server.url)
     np.savez(path, X=np.zeros((4, 4)), y=[0, 1, 0, 1])
-    with pytest.raises(DataFileError, match="but had .* when it was fetched. Remove it to fetch it anew"):
+    with pytest.raises(
+        DataFileError, match="is not as it was fetched, by the checksum in mnist.source.json. Remove both"
+    ):
         fetch("mnist", home / "data", QUICK, server.url)
     path.with_suffix(".source.json").write_text("{")
-    with pytest.raises(DataFileError, match="source.json: cannot be read. Remove it"):
+    with pytest.raises(DataFileError, match="mnist.npz: is not as it was fetched.*Remove both"):
         fetch("mnist", home / "data", QUICK, server.url)
     path.write_bytes(b"PK")
     with pytest.raises(DataFileError, match="cannot be read as npz"):
@@ -332,8 +334,8 @@ def test_progress_is_one_line_on_a_terminal_and_a_line_a_tenth_elsewhere(monkeyp
         progress = Progress("usps", stream)
         for n_bytes in range(2_000_000, 10_000_001, 100_000):
             progress.tell(n_bytes, 10_000_000)
-        progress.end()
-        progress.end()
+        progress.line.end()
+        progress.line.end()
         shown[tty] = stream.text
     assert shown[True].count("\n") == 1
     assert shown[True].split("\r")[-1].startswith("\x1b[Kusps: 10.0 of 10.0 MB, 0.2 MB/s, about 0 s left")

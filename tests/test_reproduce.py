@@ -14,7 +14,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from adaam.bench import run as bench_run
-from adaam.bench import work
+from adaam.bench import session
 from adaam.bench.methods import METHODS
 from adaam.bench.plan import read_plan
 from adaam.bench.records import RecordsFile, missing, read_records
@@ -143,9 +143,9 @@ def test_one_command_writes_everything_a_second_runs_nothing_and_report_fits_not
     def refuse(*_, **__):
         raise AssertionError("a fit was asked for")
 
-    monkeypatch.setattr(bench_run, "_estimator", refuse)
-    monkeypatch.setattr(work, "run_case", refuse)
-    monkeypatch.setattr(work, "histogram_record", refuse)
+    monkeypatch.setattr(bench_run, "measured", refuse)
+    monkeypatch.setattr(session, "run_case", refuse)
+    monkeypatch.setattr(session, "histogram_record", refuse)
     for estimator in ("AdaAM", "LPP", "PCAN", "LSC"):
         monkeypatch.setattr(f"adaam.{estimator}.fit", refuse)
     assert main(["report", str(home / "out"), "--out", str(home / "again")]) == 0
@@ -276,7 +276,7 @@ def test_a_failed_exhibit_is_reported_and_the_rest_goes_on(home, monkeypatch, ca
     def explode(*_, **__):
         raise MemoryError("no room")
 
-    monkeypatch.setattr("adaam.bench.exhibit_files.make_exhibit", explode)
+    monkeypatch.setattr("adaam.bench.exhibit.make_exhibit", explode)
     assert main(command(home)) == 1
     errors = capsys.readouterr().err
     assert "1 exhibit failed; the same command tries again:\n  exhibit of tiny: MemoryError: no room" in errors
@@ -309,27 +309,27 @@ def test_a_damaged_exhibit_is_left_out_of_the_page_with_a_word(home, monkeypatch
 
 def test_a_worker_that_dies_fails_its_case_alone(home):
     plan = read_plan(home / "plan.toml").narrowed(methods=("kmeans", "pca"))
-    tasks = missing(plan.cases(), [])
+    tasks = missing(plan.cases, [])
     seen = []
-    events = work.parallel_events(tasks, home, 1)
+    events = session.parallel_events(tasks, home, 1)
     for event in events:
         if not seen:
-            os.kill(events.gi_frame.f_locals["workers"][0]._process.pid, signal.SIGKILL)
+            os.kill(events.gi_frame.f_locals["process"].pid, signal.SIGKILL)
         seen.append(event)
     failures = [event for event in seen if event.failure]
     assert [event.task for event in failures] == [tasks[0]]
     assert "was ended by SIGKILL, perhaps for want of memory" in failures[0].failure
-    assert [event.task for event in seen if event.is_end] == tasks
+    assert [event.task for event in seen if event.record is None] == tasks
 
 
 def test_workers_share_the_cores(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    with work._thread_settings(2):
-        assert {os.environ[name] for name in work.THREAD_SETTINGS} == {"2"}
+    with session._thread_settings(2):
+        assert {os.environ[name] for name in session.THREAD_SETTINGS} == {"2"}
     assert os.environ["OMP_NUM_THREADS"] == "3"
     assert "MKL_NUM_THREADS" not in os.environ
-    with work._thread_settings(8):
+    with session._thread_settings(8):
         assert os.environ["OMP_NUM_THREADS"] == "3", "a smaller number of the user's own holds"
 
 
@@ -383,7 +383,7 @@ def test_progress_is_one_line_on_a_terminal_and_a_line_a_case_elsewhere(home):
     shown = {}
     for stream, name in ((Terminal(), "terminal"), (io.StringIO(), "file")):
         with RecordsFile(home / f"{name}.jsonl") as records:
-            tasks = missing(plan.cases(), records.records)
+            tasks = missing(plan.cases, records.records)
             assert run_tasks(tasks, records, home, stream=stream) == []
         shown[name] = stream.getvalue()
     assert shown["terminal"].count("\n") == 1
@@ -397,9 +397,10 @@ def test_work_goes_on_when_nobody_reads_its_progress(home):
         def write(self, text):
             raise BrokenPipeError
 
-    tasks = missing(read_plan(home / "plan.toml").narrowed(methods=("kmeans",)).cases(), [])
-    Progress(tasks, Gone()).tell(work.Event(tasks[0]))
-    assert duration(59.7) == "1 min 0 s"
+    tasks = missing(read_plan(home / "plan.toml").narrowed(methods=("kmeans",)).cases, [])
+    Progress(tasks, Gone()).tell(session.Event(tasks[0]))
+    shown = [duration(seconds) for seconds in (7, 59.7, 125, 7300)]
+    assert shown == ["7 s", "1 min 0 s", "2 min 5 s", "2 h 1 min"]
 
 
 def test_an_interrupt_waits_until_a_write_is_done():

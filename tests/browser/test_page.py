@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
 
-from adaam.bench.exhibit_files import read_exhibit, write_exhibit
+from adaam.bench.exhibit import read_exhibit, write_exhibit
 from adaam.bench.records import RecordsFile, read_records
 from adaam.cli import main
 from chromium import READY, assert_quiet, click, needs_browser, open_page, resize, shown, started, until

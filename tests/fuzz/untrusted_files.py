@@ -15,16 +15,15 @@ from pathlib import Path
 
 import numpy as np
 from scipy.io import savemat
-from scipy.sparse import csc_array, csr_array, save_npz
+from scipy.sparse import csr_array, save_npz
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 
 import adaam
-from adaam.bench.arff import read_arff
 from adaam.bench.data_files import read_idx_pair, read_mat, read_npz
 from adaam.bench.datasets import Data
-from adaam.bench.exhibit import make_exhibit
-from adaam.bench.exhibit_files import read_exhibit, write_exhibit
+from adaam.bench.exhibit import make_exhibit, read_exhibit, write_exhibit
+from adaam.bench.openml import read_arff
 from adaam.bench.plan import PlanError, read_plan
 from adaam.bench.records import line_of, read_records
 from adaam.cli.tables import array_rows
@@ -118,8 +117,8 @@ def npz(path):
 
 def mats(folder):
     made = []
-    for options, rows in (({}, X), ({"do_compression": True}, X), ({}, csc_array(X))):
-        savemat(folder / "rows.mat", {"fea": rows, "gnd": Y[:, None].astype(float)}, **options)
+    for options in ({}, {"do_compression": True}):
+        savemat(folder / "rows.mat", {"fea": X, "gnd": Y[:, None].astype(float)}, **options)
         made.append({"rows.mat": (folder / "rows.mat").read_bytes()})
     return made
 

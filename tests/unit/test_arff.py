@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from adaam.bench import arff
-from adaam.bench.arff import read_arff
+from adaam.bench import openml
 from adaam.bench.data_files import DataFileError
+from adaam.bench.openml import read_arff
 
 SMALL = """% a comment
 @RELATION 'small images'
@@ -36,7 +36,7 @@ def test_rows_keep_their_order_and_classes_their_names(read):
     arrays = read(SMALL)
     np.testing.assert_array_equal(arrays.X, [[1, 2], [0, 255], [3, 4]])
     assert arrays.X.dtype == np.uint8
-    assert arrays.y.tolist() == ["a", "b", "a"]
+    assert arrays.classes.tolist() == ["a", "b", "a"]
 
 
 @pytest.mark.parametrize("ending", ["\r\n", "\r"])
@@ -57,18 +57,18 @@ def test_classes_may_stand_in_any_column(read, place, rng):
     arrays = read(header + "@data\n" + "\n".join(map(",".join, rows)), "int0", max_rows=2500)
     np.testing.assert_array_equal(arrays.X, X)
     assert arrays.X.dtype == np.float32
-    np.testing.assert_array_equal(arrays.y, y)
-    assert arrays.y.dtype == np.int64
+    np.testing.assert_array_equal(arrays.classes, y)
+    assert arrays.classes.dtype == np.int64
 
 
 def test_classes_that_are_written_as_numbers_are_numbers(read):
     text = "@attribute a real\n@attribute class numeric\n@data\n1,2.0\n2,10\n"
-    assert read(text).y.tolist() == [2, 10]
-    assert read(text.replace("2.0", "2.5")).y.tolist() == ["2.5", "10"]
+    assert read(text).classes.tolist() == [2, 10]
+    assert read(text.replace("2.0", "2.5")).classes.tolist() == ["2.5", "10"]
 
 
 def test_the_form_of_numbers_is_that_of_all_blocks_together(read, monkeypatch):
-    monkeypatch.setattr(arff, "BLOCK_LINES", 2)
+    monkeypatch.setattr(openml, "BLOCK_LINES", 2)
     text = "@attribute a real\n@attribute class {x}\n@data\n1,x\n2,x\n0.5,x\n-1,x\n300,x\n"
     arrays = read(text)
     assert arrays.X.dtype == np.float32
@@ -87,36 +87,35 @@ def test_it_agrees_with_scipy(tmp_path, rng):
     theirs, _ = loadarff(path)
     ours = read_arff(path, "class", 30)
     np.testing.assert_array_equal(ours.X, np.column_stack([theirs[f"v{j}"] for j in range(4)]).astype(np.float32))
-    np.testing.assert_array_equal(ours.y, theirs["class"].astype(int))
+    np.testing.assert_array_equal(ours.classes, theirs["class"].astype(int))
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("0, 255 ,'b'", "0,b", "line 10 has 2 values for 3 columns"),
-        ("0, 255 ,'b'", "0,1,2,b", "line 10 has 4 values for 3 columns"),
-        ("0, 255 ,'b'", "0,?,b", "among the rows from line 8 on: could not convert string '\\?'"),
-        ("0, 255 ,'b'", "{0 1}", "line 10 has 1 values"),
+        ("0, 255 ,'b'", "0,b", "among rows 1 to 3, some have no 3 values"),
+        ("0, 255 ,'b'", "0,1,2,b", "among rows 1 to 3, some have no 3 values"),
+        ("0, 255 ,'b'", "{0 1}", "among rows 1 to 3, some have no 3 values"),
+        ("0, 255 ,'b'", "0,?,b", "among rows 1 to 3: could not convert string '\\?'"),
+        ("1,2,a", "red,2,a", "among rows 1 to 3: could not convert string 'red'"),
         ("'class' {a, 'b'}", "label real", "has no column 'class'; it has pixel1, pixel 2, label"),
-        ("NUMERIC", "STRING", "line 5: the column 'pixel 2' is of type 'STRING', not of numbers"),
-        ("NUMERIC", "", "line 5 cannot be read as a column"),
-        ("@DATA", "", "only @attribute lines may stand"),
-        ("@ATTRIBUTE pixel1 real", "<html>", "line 4 is '<html>'"),
+        ("@DATA", "", "has no rows; it is cut short, or no ARFF file"),
+        ("@ATTRIBUTE pixel1 real", "<html>", "among rows 1 to 3, some have no 2 values"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(read, old, new, message):
+def test_what_is_wrong_is_told_with_its_place(read, old, new, message):
     with pytest.raises(DataFileError, match=message):
         read(SMALL.replace(old, new))
 
 
 def test_what_is_no_arff_at_all_is_refused(read):
     for content, message in (
-        (b"", "no line @data"),
-        (b"@relation r\n", "no line @data"),
+        (b"", "has no column 'class'; it has none"),
+        (b"@relation r\n", "has no column 'class'; it has none"),
         (b"@attribute class {a}\n@data\n", "has no rows"),
         (b"\xff\xfe\x00", "cannot be read as ARFF"),
-        (b"PAR1" + bytes(100), "line 1 is"),
-        (b"1," * 600_000, "line 1 has 1048576 characters or more"),
+        (b"PAR1" + bytes(100), "has no column 'class'; it has none"),
+        (b"1," * 600_000, "cannot be read as ARFF: it has a line of 1048576 characters or more"),
     ):
         with pytest.raises(DataFileError, match=message):
             read(content)

@@ -11,7 +11,7 @@ from scipy.io import savemat
 
 from adaam.bench import data_files
 from adaam.bench.data_files import DataFileError, read_idx_pair, read_mat, read_npz, row_major
-from adaam.bench.datasets import DATASETS, find_files, load_data, sizes, title_of
+from adaam.bench.datasets import DATASETS, find_files, load_data, title_of
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (7, 3, 5), dtype=np.uint8)  # 7 upright images of 3 rows and 5 columns
@@ -54,7 +54,7 @@ def test_mat_images_are_turned_upright(tmp_path):
     savemat(tmp_path / "own.mat", {"fea": COLUMN_MAJOR, "gnd": Y[:, None], "other": np.eye(2)})
     arrays = read_mat(tmp_path / "own.mat", (3, 5))
     np.testing.assert_array_equal(arrays.X, X)
-    np.testing.assert_array_equal(arrays.y, Y)
+    np.testing.assert_array_equal(arrays.classes, Y)
 
 
 def test_square_images_need_no_shape(tmp_path):
@@ -83,7 +83,7 @@ def write_newer_mat(path):
 def test_a_newer_mat_file_is_read(tmp_path):
     arrays = read_mat(write_newer_mat(tmp_path / "newer.mat"), (3, 5))
     np.testing.assert_array_equal(arrays.X, X)
-    np.testing.assert_array_equal(arrays.y, Y)
+    np.testing.assert_array_equal(arrays.classes, Y)
 
 
 def test_a_newer_mat_file_says_what_to_install(tmp_path, monkeypatch):
@@ -100,7 +100,7 @@ def test_idx_files(tmp_path, packed):
     assert len(paths) == 4
     arrays = read_idx_pair(*paths[:2])
     np.testing.assert_array_equal(arrays.X, X)
-    np.testing.assert_array_equal(arrays.y, Y)
+    np.testing.assert_array_equal(arrays.classes, Y)
     assert arrays.image_shape == (3, 5)
     with pytest.raises(DataFileError, match="has 14 rows of 15 in 3 classes, but the data set of this name has 70000"):
         load_data("mnist", tmp_path)
@@ -251,7 +251,6 @@ def test_every_set_says_where_it_is_found_and_how_to_obtain_it():
         assert each.obtain
         assert each.terms
         assert each.image_shape[0] * each.image_shape[1] == each.d
-    assert sizes(["usps", "own"]) == {"usps": 9298}
     assert (title_of("usps"), title_of("own")) == ("USPS", "own")
 
 

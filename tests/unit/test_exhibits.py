@@ -9,17 +9,23 @@ import pytest
 from sklearn.datasets import load_digits, load_iris
 
 from adaam import AdaAM, AdaAMClustering
-from adaam.bench import exhibit_files
+from adaam.bench import exhibit as exhibits
 from adaam.bench.datasets import Data
-from adaam.bench.exhibit import MAX_SIDE, leading_features, make_exhibit, matched, plane, reduced, spread_plane
-from adaam.bench.exhibit_files import (
+from adaam.bench.exhibit import (
     ARRAYS,
+    MAX_SIDE,
     ExhibitError,
     exhibit_path,
     exhibited,
     is_there,
+    leading_features,
+    make_exhibit,
     make_exhibits,
+    matched,
+    plane,
     read_exhibit,
+    reduced,
+    spread_plane,
     write_exhibit,
 )
 from adaam.bench.methods import METHODS
@@ -233,9 +239,12 @@ def rewritten(exhibit, folder, **changes):
                 "tiles": np.zeros((N, 50, 50), dtype=np.uint8),
                 **dict.fromkeys(("components", "patterns"), np.zeros((1, 50, 50), np.float32)),
             },
-            "pixels",
+            r"tiles has shape \(250, 50, 50\); a side of 1 to 40 is 50",
         ),
-        (dict.fromkeys(("components", "patterns"), np.zeros((65, 8, 8), np.float32)), "65 components"),
+        (
+            dict.fromkeys(("components", "patterns"), np.zeros((65, 8, 8), np.float32)),
+            r"components has shape \(65, 8, 8\); a side of 1 to 64 is 65",
+        ),
         ({"patterns": np.zeros((9, 8, 8), dtype=np.float32)}, "patterns is float32"),
         ({"confusion": np.ones((10, 10), dtype=np.int32)}, "confusion counts 100 rows of 250"),
         ({"format": "adaam-exhibit-9"}, "its format"),
@@ -265,7 +274,7 @@ def test_a_pickle_is_never_loaded(exhibit, tmp_path):
 
 def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path, monkeypatch):
     with zipfile.ZipFile(exhibit_path(tmp_path, "tiny"), "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("rows.npy", b"\0" * (exhibit_files.MAX_BYTES + 1))
+        archive.writestr("rows.npy", b"\0" * (exhibits.MAX_BYTES + 1))
     monkeypatch.setattr(np, "load", None)
     with pytest.raises(ExhibitError, match="more than max_bytes"):
         read_exhibit(tmp_path, "tiny")
@@ -304,28 +313,28 @@ def home(tmp_path):
 
 
 def test_there_is_one_exhibit_a_data_set_of_the_default_fit(home):
-    cases = read_plan(home / "plan.toml").cases()
+    cases = read_plan(home / "plan.toml").cases
     assert [(case.dataset, case.method) for case in exhibited(cases)] == [("tiny", "adaam"), ("second", "adaam")]
 
 
 def test_what_is_there_is_not_made_again_and_what_fails_stops_nobody(home, monkeypatch):
-    cases = read_plan(home / "plan.toml").cases()
+    cases = read_plan(home / "plan.toml").cases
     folder, told = home / "exhibits", []
     (home / "tiny.npz").rename(home / "away.npz")
     ((name, reason),) = make_exhibits(cases, home, folder, told.append)
-    assert name == "tiny"
+    assert name == "exhibit of tiny"
     assert "DataFileError" in reason
     assert [path.name for path in folder.iterdir()] == ["second.npz"]
     (home / "away.npz").rename(home / "tiny.npz")
     before = (folder / "second.npz").stat().st_mtime_ns
     assert make_exhibits(cases, home, folder, told.append) == []
     assert (folder / "second.npz").stat().st_mtime_ns == before
-    monkeypatch.setattr(exhibit_files, "make_exhibit", lambda *_, **__: pytest.fail("a fit was asked for"))
+    monkeypatch.setattr(exhibits, "make_exhibit", lambda *_, **__: pytest.fail("a fit was asked for"))
     assert make_exhibits(cases, home, folder, told.append) == []
 
 
 def test_a_damaged_or_other_exhibit_is_made_anew(home):
-    (case, _) = exhibited(read_plan(home / "plan.toml").cases())
+    (case, _) = exhibited(read_plan(home / "plan.toml").cases)
     folder = home / "exhibits"
     assert not is_there(case, folder)
     make_exhibits([case], home, folder, lambda line: None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adaam.bench.datasets import DATASETS, sizes
+from adaam.bench.datasets import DATASETS
 from adaam.bench.methods import METHODS
 from adaam.bench.plan import OWN_PLANS, PlanError, read_plan
 
@@ -38,8 +38,9 @@ def plan_of(tmp_path):
 
 def test_the_papers_plan_is_the_papers_protocol():
     plan = read_plan("paper")
-    assert plan.starts == 10
-    cases = plan.cases(sizes(plan.datasets))
+    assert plan.datasets == ("umist", "coil20", "usps", "mnist10k", "exyaleb", "mnist")
+    cases = plan.cases
+    assert {case.n_starts for case in cases} == {10}
     table1 = [case for case in cases if (case.n_neighbors, case.n_rows, case.n_iter) == (None, None, 1)]
     for dataset in ("umist", "coil20", "usps", "mnist10k", "exyaleb"):
         for method in ("adaam", "knn", "cons-knn", "dn", "clustrf-bi", "pcan-kmeans"):
@@ -57,19 +58,19 @@ def test_the_papers_plan_is_the_papers_protocol():
 def test_own_plans_name_what_exists_and_no_case_twice(name, quick):
     plan = read_plan(name, quick=quick)
     assert set(plan.datasets) <= set(DATASETS)
-    cases = plan.cases(sizes(plan.datasets))
+    cases = plan.cases
     assert len({(c.label, c.kind) for c in cases}) == len(cases) > 0
 
 
 @pytest.mark.parametrize("name", OWN_PLANS)
 def test_quick_is_a_small_part(name):
     whole, quick = (read_plan(name, quick=flag) for flag in (False, True))
-    assert sum(c.rounds for c in quick.cases()) < sum(c.rounds for c in whole.cases()) / 5
-    assert "adaam-clustering" in {c.method for c in quick.cases()}, "the page leads with it"
+    assert sum(c.rounds for c in quick.cases) < sum(c.rounds for c in whole.cases) / 5
+    assert "adaam-clustering" in {c.method for c in quick.cases}, "the page leads with it"
 
 
 def test_rounds_follow_the_kind_of_method(plan_of):
-    rounds = {(c.method, c.n_iter): c.rounds for c in plan_of(SMALL).cases()}
+    rounds = {(c.method, c.n_iter): c.rounds for c in plan_of(SMALL).cases}
     assert rounds["knn", 1] == 4
     assert rounds["pcan", 1] == 1
     assert rounds["spectral", 1] == 2
@@ -77,22 +78,22 @@ def test_rounds_follow_the_kind_of_method(plan_of):
 
 def test_a_histogram_has_one_round_whatever_the_plan_says(plan_of):
     text = "rounds = 50\n[experiments.a]\nkind = 'histogram'\ndatasets = ['digits']\nmethods = ['adaam']"
-    assert [case.rounds for case in plan_of(text).cases()] == [1]
+    assert [case.rounds for case in plan_of(text).cases] == [1]
 
 
 def test_a_case_of_two_experiments_is_run_once_with_the_most_rounds(plan_of):
-    cases = [c for c in plan_of(SMALL).cases() if c.method == "adaam"]
+    cases = [c for c in plan_of(SMALL).cases if c.method == "adaam"]
     assert [(c.n_iter, c.rounds) for c in cases] == [(1, 9), (2, 9)]
 
 
 def test_quick_overrides_and_leaves_out(plan_of):
-    assert [(c.method, c.rounds) for c in plan_of(SMALL, quick=True).cases()] == [("adaam", 1)]
+    assert [(c.method, c.rounds) for c in plan_of(SMALL, quick=True).cases] == [("adaam", 1)]
 
 
 def test_narrowing_keeps_the_part_that_is_asked_for(plan_of):
     plan = plan_of(SMALL).narrowed(methods=("knn",), rounds=2)
-    assert [(c.method, c.rounds) for c in plan.cases()] == [("knn", 2)] * 2  # two preparations
-    assert plan_of(SMALL).narrowed(datasets=("usps",)).experiments == ()
+    assert [(c.method, c.rounds) for c in plan.cases] == [("knn", 2)] * 2  # two preparations
+    assert plan_of(SMALL).narrowed(datasets=("usps",)).cases == ()
 
 
 def test_cases_beyond_the_rows_are_left_out(plan_of):
@@ -100,14 +101,14 @@ def test_cases_beyond_the_rows_are_left_out(plan_of):
         "[experiments.a]\ndatasets=['digits']\nmethods=['knn', 'mds']\nn_rows=[100, 1000, 5000]\n"
         "preparations=['raw', 'reference']\nmax_rows={mds=500}"
     )
-    cases = plan_of(text).cases({"digits": 1797})
+    cases = plan_of(text).cases
     assert [(c.method, c.n_rows) for c in cases] == [("knn", 100), ("knn", 1000), ("mds", 100)]
 
 
 def test_methods_own_limits_on_rows_hold(plan_of):
     text = "[experiments.a]\ndatasets=['mnist']\nmethods=['mds', 'pca']"
     assert METHODS["mds"].max_rows is not None
-    assert [c.method for c in plan_of(text).cases({"mnist": 70_000})] == ["pca"]
+    assert [c.method for c in plan_of(text).cases] == ["pca"]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,10 @@ def test_methods_own_limits_on_rows_hold(plan_of):
         ("[experiments.a]\ndatasets = ['u']\nmethods = ['knn']\nkind = 'pie'", "kind = 'pie': use one of score"),
         ("[experiments.a]\ndatasets = ['u']\nmethods = ['knn']\nkind = 'histogram'", "of AdaAM alone"),
         ("[experiments.a]\ndatasets = ['u']\nmethods = ['knn']\npreparations = ['x']", "preparations = 'x': use one"),
-        ("[experiments.a]\ndatasets = ['u']\nmethods = ['knn']\nmax_rows = {a = 1}", "max_rows = 'a': use one of"),
+        (
+            "[experiments.a]\ndatasets = ['u']\nmethods = ['knn']\nmax_rows = {a = 1}",
+            "a.max_rows.a = 1: this key is not known; use one of adaam",
+        ),
         ("[experiments.a]\ndatasets = ['u']\nmethods = ['knn']\nmax_rows = 3", "max_rows = 3: it must be a table"),
         ("[experiments.a]\ndatasets = ['u']\nmethods = ['knn']\nquick = 3", "quick = 3: use a table, or false"),
         (

@@ -13,16 +13,32 @@ from sklearn.datasets import load_digits
 from adaam.bench.datasets import Data
 from adaam.bench.exhibit import make_exhibit
 from adaam.palette import N_COLORS
+from adaam.report import page as document
 from adaam.report.charts import all_charts
-from adaam.report.reproduction import page as document
-from adaam.report.reproduction.exhibits import confusions, payload, queries, same_class
-from adaam.report.reproduction.overview import overview
-from adaam.report.reproduction.page import page, write_page
-from adaam.report.reproduction.provenance import UNKNOWN, cases_table, sessions
-from adaam.report.reproduction.tables import html_table
-from adaam.report.summary import method_colors, timed_alone
-from adaam.report.tables import Cell, Table, all_tables
-from adaam.webpage import columns_of, data_url, diverging_palette, png, policy, script_json, sheet, signed_bytes
+from adaam.report.overview import findings, standings
+from adaam.report.page import (
+    UNKNOWN,
+    confusions,
+    page,
+    payload,
+    queries,
+    same_class,
+    sessions,
+    write_page,
+)
+from adaam.report.summary import default_summaries, method_colors, timed_alone
+from adaam.report.tables import Cell, Table, all_tables, cases_table, html_table
+from adaam.webpage import (
+    columns_of,
+    data_url,
+    diverging_palette,
+    plotly_script,
+    png,
+    policy,
+    script_json,
+    sheet,
+    signed_bytes,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 
@@ -59,6 +75,12 @@ RECORDS = [
 def exhibit():
     digits = load_digits()
     return make_exhibit(Data(digits.data[:200], digits.target[:200], (8, 8)), "tiny", n_starts=1)
+
+
+def overview(records):
+    """Standings of the default cases, and the sentences about them."""
+    sets = standings(default_summaries(records))
+    return sets, findings(sets)
 
 
 def decoded(content):
@@ -137,35 +159,33 @@ def test_rows_are_drawn_by_chance_the_same_each_time():
 
 
 def test_the_overview_says_what_the_records_do():
-    found = overview(RECORDS)
-    (usps,) = found.standings
+    (usps,), sentences = overview(RECORDS)
     assert usps.ours.average == pytest.approx(70)
     assert usps.paper == 69.36
     assert [(score.name, score.average) for score in usps.today] == [("k-means", 50)]
     assert usps.best.name == "k-NN", "the better of its preparations stands for a method"
     assert not usps.is_best(usps.ours)
-    assert found.n_methods == 3
-    assert found.rounds == (1, 2)
-    assert found.sentences == (
+    assert "3 methods on 1 data set (USPS), 1 to 2 rounds each, 5 in all." in page(RECORDS, [], "charting")
+    assert sentences == [
         "On USPS, AdaAM with k-means reaches 70.0 %; the best is k-NN with 75.0 %.",
         "AdaAM is 20.0 points better than k-means.",
         "Our figures for AdaAM differ from the paper's by +0.6 points on average and by 0.6 at most.",
-    )
+    ]
 
 
 def test_the_overview_of_several_sets_names_who_is_ahead_where():
     others = [record("adaam", 0.9, dataset="own"), record("kmeans", 0.95, dataset="own", preparation="raw")]
     won = [record("adaam", 0.9, dataset="coil20"), record("kmeans", 0.5, dataset="coil20", preparation="raw")]
-    first, second, _ = overview([*RECORDS, *others, *won]).sentences
+    first, second, _ = overview([*RECORDS, *others, *won])[1]
     assert first == (
         "AdaAM with k-means is the best method on 1 of the 3 data sets (COIL20); k-NN is ahead on USPS (75.0 %); "
         "k-means is ahead on own (95.0 %)."
     )
     assert second == "AdaAM is better than k-means on 2 of 3 data sets; on average, it is 18.3 points better."
-    (alone,) = overview([record("adaam", 0.5, dataset="own")]).sentences
+    (alone,) = overview([record("adaam", 0.5, dataset="own")])[1]
     assert alone == "On own, AdaAM with k-means reaches 50.0 %; no other method was run."
-    assert overview([record("kmeans", 0.5)]).sentences == ("AdaAM itself was not run.",)
-    assert overview([]).standings == ()
+    assert overview([record("kmeans", 0.5)])[1] == ["AdaAM itself was not run."]
+    assert overview([])[0] == []
 
 
 def test_the_overview_sets_the_choice_without_labels_beside_umap_where_both_were_run():
@@ -174,7 +194,7 @@ def test_the_overview_sets_the_choice_without_labels_beside_umap_where_both_were
         return [record(method, acc, dataset=dataset) for method, acc in found.items() if acc is not None]
 
     def told(*records):
-        return [line for line in overview([each for group in records for each in group]).sentences if "chooses" in line]
+        return [line for line in overview([each for group in records for each in group])[1] if "chooses" in line]
 
     start = "AdaAMClustering, which chooses metric and head without labels, is "
     assert told(scores("usps", 0.9, 0.8)) == [f"{start}10.0 points better than UMAP + k-means."]
@@ -196,14 +216,14 @@ def test_the_page_leads_with_the_choice_and_names_who_is_ahead_of_it():
         return [record(name.replace("_", "-"), acc, dataset=dataset) for name, acc in found.items()]
 
     records = scores("usps", adaam_clustering=0.9, adaam=0.7, kmeans=0.6)
-    (usps,) = overview(records).standings
+    ((usps,), sentences) = overview(records)
     assert usps.lead is usps.chosen
     assert usps.is_best(usps.lead)
     assert not usps.is_best(usps.ours)
     assert usps.published.name == "k-means"
-    assert overview(records).sentences[0] == "On USPS, AdaAMClustering reaches 90.0 %, the best of 3 methods."
+    assert sentences[0] == "On USPS, AdaAMClustering reaches 90.0 %, the best of 3 methods."
     records += scores("coil20", adaam_clustering=0.84, adaam=0.7, can=0.89, kmeans=0.5)
-    assert overview(records).sentences[0] == (
+    assert overview(records)[1][0] == (
         "AdaAMClustering is the best method on 1 of the 2 data sets (USPS); CAN is ahead on COIL20 (89.0 %)."
     )
     text = page(records, [], "charting")
@@ -237,14 +257,14 @@ def embedded(text):
 
 def test_every_session_is_told_with_its_records():
     first, second = sessions(RECORDS)
-    facts = first.facts
+    facts = first[0]
     assert facts["command"] == "adaam reproduce"
     assert facts["commit"] == "abc123"
     assert facts["libraries"] == "numpy 8.8"
-    assert (first.n_records, second.n_records) == (4, 2)
+    assert (first[1], second[1]) == (4, 2)
     (unknown,) = sessions([record("adaam", 0.5)])
-    assert unknown.facts["commit"] == UNKNOWN
-    assert unknown.facts["adaam"] == "9.9"
+    assert unknown[0]["commit"] == UNKNOWN
+    assert unknown[0]["adaam"] == "9.9"
 
 
 def test_every_case_is_told_with_its_seeds_and_session():
@@ -340,7 +360,7 @@ def test_the_page_is_written_whole_with_the_library_once(tmp_path, exhibit):
     path = write_page(RECORDS, [exhibit], tmp_path)
     text = path.read_text(encoding="utf-8")
     assert path.name == "report.html"
-    assert text.count(document.plotly_script()[:400]) == 1
+    assert text.count(plotly_script()[:400]) == 1
     assert len(text) < 6_000_000
 
 
@@ -370,7 +390,7 @@ def test_only_times_of_cases_that_ran_alone_on_one_machine_are_shown():
 def test_every_asset_is_used():
     from importlib.resources import files
 
-    there = {path.name for path in (files("adaam.report.reproduction") / "assets").iterdir()}
+    there = {path.name for path in (files("adaam.report") / "assets").iterdir()}
     assert there == {"body.html", "page.css", *document.KIND.scripts}
 
 

@@ -34,24 +34,11 @@ def npy(array, **changed):
     return stream.getvalue() + array.tobytes()
 
 
-def test_a_sparse_matrix_whose_indices_point_anywhere_is_refused(tmp_path):
-    """The process was killed by a write outside the array."""
-    rows = csc_array(X)
-    rows.indices = rows.indices.copy()
-    rows.indices[3] = 2**30
-    savemat(tmp_path / "rows.mat", {"fea": rows, "gnd": Y})
-    with pytest.raises(DataFileError, match=r"rows.mat: cannot be read as mat: .*indices"):
+def test_a_sparse_matrix_in_a_mat_file_is_refused(tmp_path):
+    """SciPy's reader ended the process where indices pointed outside the array."""
+    savemat(tmp_path / "rows.mat", {"fea": csc_array(X), "gnd": Y})
+    with pytest.raises(DataFileError, match=r"fea is of class 5, not a matrix of real numbers, stored in full"):
         read_mat(tmp_path / "rows.mat")
-
-
-@pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize("dtype", [float, np.float32, bool])
-def test_a_sparse_matrix_is_read_as_scipy_reads_it(tmp_path, compressed, dtype):
-    rows = np.where(X % 3 == 0, X, 0).astype(dtype)
-    savemat(tmp_path / "rows.mat", {"fea": csc_array(rows), "gnd": Y, "z": 1}, do_compression=compressed)
-    np.testing.assert_array_equal(read_mat(tmp_path / "rows.mat").X, rows)
-    savemat(tmp_path / "rows.mat", {"gnd": csc_array(Y[None, :]), "fea": csc_array(rows)}, do_compression=compressed)
-    np.testing.assert_array_equal(read_mat(tmp_path / "rows.mat").y, Y)
 
 
 def test_a_matrix_of_a_type_that_is_not_known_is_refused(tmp_path):
@@ -70,18 +57,7 @@ def test_a_matrix_is_read_as_scipy_reads_it(tmp_path, dtype, compressed):
     savemat(tmp_path / "rows.mat", {"fea": X.astype(dtype), "gnd": Y, "word": "a"}, do_compression=compressed)
     rows = read_mat(tmp_path / "rows.mat")
     np.testing.assert_array_equal(rows.X, loadmat(tmp_path / "rows.mat")["fea"])
-    np.testing.assert_array_equal(rows.y, Y)
-
-
-def test_a_sparse_matrix_whose_parts_are_missing_is_refused(tmp_path):
-    """SciPy's reader ended the process: it looked for the last of no column starts."""
-    savemat(tmp_path / "rows.mat", {"fea": csc_array(X), "gnd": Y})
-    content = (tmp_path / "rows.mat").read_bytes()
-    place = content.find(struct.pack("<2I", 5, 16))  # where each of the three columns begins, and the last one ends
-    assert place > 0
-    (tmp_path / "rows.mat").write_bytes(content[:place] + struct.pack("<2I", 5, 0) + content[place + 24 :])
-    with pytest.raises(DataFileError, match=r"rows.mat: cannot be read as mat"):
-        read_mat(tmp_path / "rows.mat")
+    np.testing.assert_array_equal(rows.classes, Y)
 
 
 @pytest.mark.parametrize(

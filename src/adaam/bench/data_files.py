@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from adaam._typing import FloatMatrix, IntVector
 from adaam.untrusted import MAX_BYTES, NUMBERS, NUMBERS_AND_WORDS, UnreadableFileError, open_archive, reading
@@ -29,7 +28,7 @@ MOST_PACKED = 1032
 # MATLAB 5 files.
 HEADER_BYTES = 128
 MATRIX, COMPRESSED = 14, 15
-SPARSE_CLASS, NUMBER_CLASSES, COMPLEX_FLAG = 5, range(6, 16), 0x0800
+NUMBER_CLASSES, COMPLEX_FLAG = range(6, 16), 0x0800
 
 # Types of elements by their number in the format.
 TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
@@ -41,42 +40,42 @@ class DataFileError(UnreadableFileError):
 
 
 @dataclass(frozen=True, slots=True)
-class Arrays:
-    """What a file holds, as it is there."""
+class Data:
+    """Rows as they are in the file, numbers of any kind; their classes; and the image a row draws."""
 
     X: FloatMatrix
-    y: IntVector
+    classes: IntVector
     image_shape: tuple[int, int] | None = None
 
+    def rows(self, n_rows: int | None = None) -> FloatMatrix:
+        """Return the first rows in float64."""
+        return np.asarray(self.X[:n_rows], dtype=np.float64)
 
-def read_npz(path: Path) -> Arrays:
+
+def read_npz(path: Path) -> Data:
     """Read X, y and, where it is there, image_shape."""
     with reading(path, "npz", DataFileError), open_archive(path, MAX_BYTES) as archive:
-        for name in ("X", "y"):
-            if f"{name}.npy" not in archive.names:
-                held = ", ".join(each.removesuffix(".npy") for each in archive.names)
-                raise DataFileError(f"{path}: holds {held or 'nothing'}; it must hold X and y.")
+        if not {"X.npy", "y.npy"} <= set(archive.names):
+            held = ", ".join(each.removesuffix(".npy") for each in archive.names)
+            raise DataFileError(f"{path}: holds {held or 'nothing'}; it must hold X and y.")
         X, y = archive.array("X.npy"), archive.array("y.npy", NUMBERS_AND_WORDS)
         shape = archive.array("image_shape.npy", NUMBERS_AND_WORDS) if "image_shape.npy" in archive.names else None
         if shape is None or shape.shape != (2,) or shape.dtype.kind not in "iu":
-            return Arrays(X, y)
-        return Arrays(X, y, (int(shape[0]), int(shape[1])))
+            return Data(X, y)
+        return Data(X, y, (int(shape[0]), int(shape[1])))
 
 
-def read_mat(path: Path, image_shape: tuple[int, int] | None = None) -> Arrays:
+def read_mat(path: Path, image_shape: tuple[int, int] | None = None) -> Data:
     """Read fea and gnd (or X and y); images are column-major there and row-major in what is returned."""
     with reading(path, "mat", DataFileError):
         with path.open("rb") as stream:
             is_hdf5 = b"MATLAB 7.3" in stream.read(116)
         X, y = _read_hdf5(path) if is_hdf5 else _read_mat5(path)
-        for name, array in (("rows", X), ("classes", y)):
-            if array.dtype.kind not in NUMBERS:
-                raise DataFileError(f"{path}: its {name} are {array.dtype}, not numbers.")
         if X.ndim != 2:
             raise DataFileError(f"{path}: its rows have shape {X.shape}; they must be a table.")
         side = math.isqrt(X.shape[1])
         shape = image_shape or ((side, side) if side * side == X.shape[1] else None)
-        return Arrays(row_major(X, shape), y.ravel(), shape)
+        return Data(row_major(X, shape), y.ravel(), shape)
 
 
 def row_major(X: FloatMatrix, image_shape: tuple[int, int] | None) -> FloatMatrix:
@@ -87,14 +86,14 @@ def row_major(X: FloatMatrix, image_shape: tuple[int, int] | None) -> FloatMatri
     return np.ascontiguousarray(X.reshape(len(X), width, height).transpose(0, 2, 1).reshape(X.shape))
 
 
-def read_idx_pair(images: Path, labels: Path) -> Arrays:
+def read_idx_pair(images: Path, labels: Path) -> Data:
     """Read images and their labels from two IDX files, packed by gzip or not."""
     pixels = _read_idx(images, IDX_IMAGES, 3)
     y = _read_idx(labels, IDX_LABELS, 1)
     if len(pixels) != len(y):
         raise DataFileError(f"{labels}: has {len(y)} labels for the {len(pixels)} images of {images.name}.")
     n, height, width = pixels.shape
-    return Arrays(pixels.reshape(n, height * width), y, (height, width))
+    return Data(pixels.reshape(n, height * width), y, (height, width))
 
 
 def _read_idx(path: Path, magic: int, n_dimensions: int) -> FloatMatrix:
@@ -123,9 +122,8 @@ def _read_hdf5(path: Path) -> tuple[FloatMatrix, IntVector]:
     try:
         h5py = import_module("h5py")
     except ImportError as error:
-        raise DataFileError(
-            f"{path}: is a MATLAB 7.3 file, and reading those needs h5py. Install it with: pip install adaam[mat]"
-        ) from error
+        remedy = "Install it with: pip install adaam[mat]"
+        raise DataFileError(f"{path}: is a MATLAB 7.3 file, and reading those needs h5py. {remedy}") from error
     with h5py.File(path, "r") as file:
         # A link or a data set that is elsewhere would read any other file of this machine.
         here = [name for name in file if isinstance(file.get(name, getlink=True), h5py.HardLink)]
@@ -163,54 +161,30 @@ def _read_mat5(path: Path) -> tuple[FloatMatrix, IntVector]:
             packed = zlib.decompressobj()
             inside = memoryview(packed.decompress(whole, MAX_BYTES))
             if packed.unconsumed_tail:
-                raise UnreadableFileError(
-                    f"a part unpacks to too much, more than the {MAX_BYTES} bytes that are allowed"
-                )
+                raise UnreadableFileError(f"a part unpacks to too much, more than {MAX_BYTES} bytes")
             kind, inside = next(_elements(inside, order), (0, inside))
-        parts = _elements(inside, order)
-        if kind != MATRIX or len(head := list(islice(parts, 3))) < 3:
+        if kind != MATRIX or len(parts := list(islice(_elements(inside, order), 4))) < 3:
             continue
-        name = bytes(head[2][1]).decode("latin-1")
+        name = bytes(parts[2][1]).decode("latin-1")
         is_wanted = name in (*ROWS, *CLASSES) and name not in found
-        found[name] = _matrix(name, head, parts, order) if is_wanted else None
+        found[name] = _matrix(name, parts, order) if is_wanted else None
     return found[_pick(path, found, ROWS)], found[_pick(path, found, CLASSES)]
 
 
-def _matrix(name: str, head: list[Element], parts: Iterator[Element], order: str) -> Any:
-    flags = int(np.frombuffer(head[0][1], f"{order}u4")[0])
-    shape = tuple(map(int, np.frombuffer(head[1][1], f"{order}i4")))
-    kind = flags & 0xFF
-    if flags & COMPLEX_FLAG or (kind != SPARSE_CLASS and kind not in NUMBER_CLASSES):
-        raise UnreadableFileError(f"{name} is of class {kind}, not a matrix of real numbers")
+def _matrix(name: str, parts: list[Element], order: str) -> Any:
+    flags = int(np.frombuffer(parts[0][1], f"{order}u4")[0])
+    shape = tuple(map(int, np.frombuffer(parts[1][1], f"{order}i4")))
+    if flags & COMPLEX_FLAG or flags & 0xFF not in NUMBER_CLASSES:
+        raise UnreadableFileError(f"{name} is of class {flags & 0xFF}, not a matrix of real numbers, stored in full")
     if min(shape, default=-1) < 0 or 8 * math.prod(shape) > MAX_BYTES:
         raise UnreadableFileError(f"{name} has shape {shape}")
-    if kind == SPARSE_CLASS:
-        return _sparse(name, shape, [_numbers(part, order) for part in islice(parts, 3)])
-    values = _numbers(next(parts, (0, memoryview(b""))), order)
+    kind, content = parts[3] if len(parts) > 3 else (0, memoryview(b""))
+    if kind not in TYPES:
+        raise UnreadableFileError(f"{name} holds a part of type {kind}, which is none of numbers")
+    values = np.frombuffer(content, f"{order}{TYPES[kind]}")
     if values.size != math.prod(shape):
         raise UnreadableFileError(f"{name} holds {values.size} numbers for shape {shape}")
     return values.astype(values.dtype.newbyteorder("=")).reshape(shape, order="F")
-
-
-def _sparse(name: str, shape: tuple[int, ...], held: list[Any]) -> Any:
-    if len(shape) != 2 or len(held) != 3:
-        raise UnreadableFileError(f"{name} lacks parts of a sparse matrix")
-    indices, starts, data = held
-    starts = starts[: shape[1] + 1]
-    if len(starts) != shape[1] + 1 or not 0 <= starts[-1] <= min(len(indices), len(data)):
-        raise UnreadableFileError(f"{name} does not hold what a sparse matrix of shape {shape} takes")
-    n_entries = int(starts[-1])
-    values = data[:n_entries].astype(np.float64)
-    matrix = csc_array((values, indices[:n_entries].astype(np.int64), starts.astype(np.int64)), shape=shape)
-    matrix.check_format(full_check=True)
-    return matrix.toarray()
-
-
-def _numbers(element: Element, order: str) -> Any:
-    kind, content = element
-    if kind not in TYPES:
-        raise UnreadableFileError(f"a matrix holds a part of type {kind}, which is none of numbers")
-    return np.frombuffer(content, f"{order}{TYPES[kind]}")
 
 
 def _elements(content: memoryview, order: str) -> Iterator[Element]:

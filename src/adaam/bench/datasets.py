@@ -2,18 +2,15 @@
 
 import os
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 from platformdirs import user_cache_path
 from sklearn.datasets import load_digits
 
-from adaam._typing import FloatMatrix, IntVector
-from adaam.bench.data_files import Arrays, DataFileError, read_idx_pair, read_mat, read_npz
+from adaam.bench.data_files import Data, DataFileError, read_idx_pair, read_mat, read_npz
 
 IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
@@ -43,9 +40,8 @@ def fetch_folder(folder: Path | None) -> Path:
     try:
         own.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataFileError(
-            f"{own}: cannot be made: {error.strerror}. Name a folder of your own with --data or ADAAM_CACHE."
-        ) from error
+        remedy = "Name a folder of your own with --data or ADAAM_CACHE"
+        raise DataFileError(f"{own}: cannot be made: {error.strerror}. {remedy}.") from error
     return own
 
 
@@ -53,7 +49,6 @@ def fetch_folder(folder: Path | None) -> Path:
 class DataSet:
     """What is known of a data set before it is read."""
 
-    name: str
     title: str
     n: int
     d: int
@@ -68,21 +63,8 @@ class DataSet:
     fetched: str = ""  # how a copy that is fetched from OpenML may differ from the paper's
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
-    """Rows as they are in the file (numbers of any kind), classes 0..c-1, and the image a row draws."""
-
-    X: FloatMatrix
-    classes: IntVector
-    image_shape: tuple[int, int] | None
-
-    def rows(self, n_rows: int | None = None) -> FloatMatrix:
-        """Return the first rows in float64."""
-        return np.asarray(self.X[:n_rows], dtype=np.float64)
-
-
 DATASETS = {
-    name: DataSet(name, **table | {key: tuple(table[key]) for key in ("image_shape", "stems")})
+    name: DataSet(**table | {key: tuple(table[key]) for key in ("image_shape", "stems")})
     for name, table in tomllib.loads((files("adaam.bench") / "datasets.toml").read_text(encoding="utf-8")).items()
 }
 
@@ -92,12 +74,7 @@ def title_of(name: str) -> str:
     return DATASETS[name].title if name in DATASETS else name
 
 
-def sizes(names: Sequence[str]) -> dict[str, int]:
-    """Return the numbers of rows that are known without reading anything."""
-    return {name: DATASETS[name].n for name in names if name in DATASETS}
-
-
-def find_files(name: str, folder: Path | None) -> tuple[Path, ...]:
+def find_files(name: str, folder: Path | None, *, required: bool = True) -> tuple[Path, ...]:
     """Return the files of a data set: none for digits, four for IDX, one otherwise.
 
     They are looked for in the folder and then in the user's own folder of fetched sets. A name that is not listed
@@ -110,24 +87,23 @@ def find_files(name: str, folder: Path | None) -> tuple[Path, ...]:
     for place in filter(Path.is_dir, places):
         if paths := _files_in(place, stems):
             return paths
+    if not required:
+        return ()
     looked_for = ", ".join(f"{stem}.npz, {stem}.mat" for stem in stems)
     remedy = f" To obtain it: {DATASETS[name].obtain}" if name in DATASETS else ""
     where = "" if folder else " (--data FOLDER or ADAAM_DATA name another folder)"
-    raise DataFileError(
-        f"{name}: none of its files ({looked_for}) is in {' or '.join(map(str, places))}{where}.{remedy}"
-    )
+    searched = " or ".join(map(str, places))
+    raise DataFileError(f"{name}: none of its files ({looked_for}) is in {searched}{where}.{remedy}")
 
 
 def _files_in(folder: Path, stems: tuple[str, ...]) -> tuple[Path, ...]:
     here = {path.name.lower(): path for path in sorted(folder.iterdir()) if path.is_file()}
-    for stem, ending in product(stems, (".npz", ".mat")):
-        if stem + ending in here:
-            return (here[stem + ending],)
-    if stems != DATASETS["mnist"].stems:
-        return ()
-    found = (here.get(part) or here.get(f"{part}.gz") for part in IDX_FILES)
+    for name in (stem + ending for stem in stems for ending in (".npz", ".mat")):
+        if name in here:
+            return (here[name],)
+    found = [here.get(part) or here.get(f"{part}.gz") for part in IDX_FILES]
     paths = tuple(path for path in found if path is not None)
-    return paths if len(paths) == len(IDX_FILES) else ()
+    return paths if stems == DATASETS["mnist"].stems and len(paths) == len(IDX_FILES) else ()
 
 
 def load_data(name: str, folder: Path | None) -> Data:
@@ -136,7 +112,16 @@ def load_data(name: str, folder: Path | None) -> Data:
         digits = load_digits()
         return Data(digits.data, digits.target, (8, 8))
     listed = DATASETS.get(name)
-    data = _checked(name, _read(find_files(name, folder), listed), listed.first_rows if listed else None)
+    path, *others = find_files(name, folder)
+    if others:
+        first, second = read_idx_pair(path, others[0]), read_idx_pair(*others[1:])
+        X, y = np.concatenate([first.X, second.X]), np.concatenate([first.classes, second.classes])
+        data = Data(X, y, first.image_shape)
+    elif path.suffix.lower() == ".npz":
+        data = read_npz(path)
+    else:
+        data = read_mat(path, listed.image_shape if listed else None)
+    data = _checked(name, data, listed.first_rows if listed else None)
     if listed is None:
         return data
     n, d, c = (*data.X.shape, len(np.unique(data.classes)))
@@ -145,19 +130,12 @@ def load_data(name: str, folder: Path | None) -> Data:
             f"{name}: has {n} rows of {d} in {c} classes, but the data set of this name has {listed.n} rows of "
             f"{listed.d} in {listed.c}. It is another version; give its file another name."
         )
-    return Data(data.X, data.classes, data.image_shape or listed.image_shape)
+    return data if data.image_shape else replace(data, image_shape=listed.image_shape)
 
 
-def _read(paths: tuple[Path, ...], listed: DataSet | None) -> Arrays:
-    if len(paths) == len(IDX_FILES):
-        first, second = read_idx_pair(*paths[:2]), read_idx_pair(*paths[2:])
-        return Arrays(np.concatenate([first.X, second.X]), np.concatenate([first.y, second.y]), first.image_shape)
-    (path,) = paths
-    return read_npz(path) if path.suffix.lower() == ".npz" else read_mat(path, listed.image_shape if listed else None)
-
-
-def _checked(name: str, arrays: Arrays, first_rows: int | None) -> Data:
-    X, y = arrays.X[:first_rows], arrays.y[:first_rows]
+def _checked(name: str, data: Data, first_rows: int | None) -> Data:
+    """Return the first rows of a file with their classes numbered, if clusters of them can be scored."""
+    X, y, shape = data.X[:first_rows], data.classes[:first_rows], data.image_shape
     if X.ndim != 2:
         raise DataFileError(f"{name}: X has shape {X.shape}; it must be a table of numbers.")
     if y.ndim != 1 or len(y) != len(X):
@@ -167,6 +145,5 @@ def _checked(name: str, arrays: Arrays, first_rows: int | None) -> Data:
     labels, classes = np.unique(y, return_inverse=True)
     if len(labels) < 2:
         raise DataFileError(f"{name}: has {len(labels)} class; at least two are needed to score clusters.")
-    shape = arrays.image_shape
     fits = shape is not None and shape[0] * shape[1] == X.shape[1]
     return Data(X, classes.astype(np.int64), shape if fits else None)

@@ -1,15 +1,16 @@
 """A file from the network: fetched in pieces that outlive an interrupt, verified, and then there as a whole."""
 
 import hashlib
+import io
 import os
 import re
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
 from time import sleep
-from typing import Any, BinaryIO, TypeVar
+from typing import BinaryIO
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -20,8 +21,6 @@ from adaam.files import lock
 BLOCK_BYTES = 1 << 16
 LONGEST_WAIT_S = 60.0
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
-
-T = TypeVar("T")
 
 
 class DownloadError(OSError):
@@ -41,15 +40,9 @@ class Network:
 
 def read_text(url: str, network: Network, max_bytes: int = 1 << 20) -> str:
     """Return a short text, such as a description in JSON."""
-
-    def read() -> bytes:
-        with _opened(url, network) as response:
-            return bytes(response.read(max_bytes + 1))
-
-    content = _persistently(url, read, network, lambda: 0)
-    if len(content) > max_bytes:
-        raise DownloadError(f"{url}: has more than {max_bytes} bytes, too many for what it should be.")
-    return content.decode("utf-8", errors="replace")
+    content = io.BytesIO()
+    _persistently(url, content, replace(network, max_bytes=max_bytes, tell=lambda *_: None))
+    return content.getvalue().decode("utf-8", errors="replace")
 
 
 def download(url: str, target: Path, md5: str, network: Network) -> None:
@@ -57,44 +50,30 @@ def download(url: str, target: Path, md5: str, network: Network) -> None:
 
     The file appears once it is whole and verified. Until then its beginning is beside it under a name that holds the
     checksum, so that pieces of two versions never meet.
-
-    Raises
-    ------
-    DownloadError
-        If the file cannot be had, is too large, or is not the one the checksum is of.
     """
     path = target.with_name(f"{target.name}.{md5[:12]}.part")
     with path.open("ab", buffering=0) as part:
         if not lock(part.fileno()):
             raise DownloadError(f"{path}: another fetch is writing to it. Wait for it to end.")
         try:
-            _complete(url, path, part, md5, network)
+            while (had := part.tell()) == 0 or checksum(path, "md5") != md5:
+                _persistently(url, part, network)
+                found = checksum(path, "md5")
+                if found == md5:
+                    break
+                part.truncate(part.seek(0))
+                if not had:
+                    raise DownloadError(
+                        f"{url}: the file that came has the MD5 checksum {found}, but should have {md5}. It was thrown "
+                        "away. Try again later; if it happens again, the server's description and its file disagree."
+                    )
+                # Whatever was there before may be at fault; a fetch of the whole decides.
+                network.say(f"{url}: what was left of an earlier fetch does not fit; fetching it anew")
+            os.fsync(part.fileno())
         finally:
             if not part.tell():
                 path.unlink(missing_ok=True)  # nothing that a later fetch could go on with
     path.replace(target)
-
-
-def _complete(url: str, path: Path, part: BinaryIO, md5: str, network: Network) -> None:
-    """Bring a part to its end and verify the whole."""
-    had = part.tell()
-    found = checksum(path, "md5") if had else None
-    if found != md5:
-        _persistently(url, lambda: _transfer(url, part, network), network, part.tell)
-        found = checksum(path, "md5")
-    if had and found != md5:
-        # Whatever was there before may be at fault; a fetch of the whole decides.
-        network.say(f"{url}: what was left of an earlier fetch does not fit; fetching it anew")
-        _empty(part)
-        _persistently(url, lambda: _transfer(url, part, network), network, part.tell)
-        found = checksum(path, "md5")
-    if found != md5:
-        _empty(part)
-        raise DownloadError(
-            f"{url}: the file that came has the MD5 checksum {found}, but should have {md5}. It was thrown away. "
-            "Try again later; if it happens again, the server's description and its file disagree."
-        )
-    os.fsync(part.fileno())
 
 
 def checksum(path: Path, algorithm: str) -> str:
@@ -105,9 +84,14 @@ def checksum(path: Path, algorithm: str) -> str:
 
 def _transfer(url: str, part: BinaryIO, network: Network) -> None:
     """Append what is missing; a server that cannot send a part of a file sends it from its start."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise DownloadError(f"{url}: is not an address that starts with http:// or https://.")
     had = part.tell()
+    # A file is asked for as it is: positions in a packed one would not be positions in the file.
+    headers = {"User-Agent": f"adaam/{__version__}", "Accept-Encoding": "identity"}
+    headers |= {"Range": f"bytes={had}-"} if had else {}
     try:
-        response = _opened(url, network, {"Range": f"bytes={had}-"} if had else {})
+        response = urlopen(Request(url, headers=headers), timeout=network.timeout_s)
     except HTTPError as error:
         if error.code != 416 or not had:
             raise
@@ -117,51 +101,36 @@ def _transfer(url: str, part: BinaryIO, network: Network) -> None:
         told = response.headers.get("Content-Range", "")
         is_rest = response.status == 206 and re.match(rf"bytes {had}-\d+/", told)
         if not is_rest:
-            _empty(part)
+            part.truncate(part.seek(0))
         if response.status == 206 and not is_rest:
             raise HTTPException(f"asked for bytes from {had} on, got {told!r}")
         length = response.headers.get("Content-Length", "")
         total = part.tell() + int(length) if length.isdecimal() else None
-        _check_size(url, part, total or 0, network)
         network.tell(part.tell(), total)
         while block := response.read(BLOCK_BYTES):
-            _check_size(url, part, part.tell() + len(block), network)
-            _write(part, block)
+            n_bytes = max(total or 0, part.tell() + len(block))
+            if n_bytes > network.max_bytes:
+                part.truncate(part.seek(0))
+                what = f"has {n_bytes} bytes or more; at most {network.max_bytes} are allowed. Not fetched"
+                raise DownloadError(f"{url}: {what}.")
+            while block:  # a write may take the beginning alone
+                block = block[part.write(block) :]
             network.tell(part.tell(), total)
     if total is not None and part.tell() < total:
         raise HTTPException(f"the connection ended after {part.tell()} of {total} bytes")
 
 
-def _check_size(url: str, part: BinaryIO, n_bytes: int, network: Network) -> None:
-    if n_bytes > network.max_bytes:
-        _empty(part)
-        raise DownloadError(
-            f"{url}: has {n_bytes} bytes or more; at most {network.max_bytes} are allowed. Not fetched."
-        )
-
-
-def _empty(part: BinaryIO) -> None:
-    part.seek(0)
-    part.truncate()
-
-
-def _write(part: BinaryIO, block: bytes) -> None:
-    rest = memoryview(block)
-    while rest:
-        rest = rest[part.write(rest) :]
-
-
-def _persistently(url: str, act: Callable[[], T], network: Network, n_bytes: Callable[[], int]) -> T:
-    """Act until it succeeds, with growing waits; attempts in a row that bring nothing new are counted."""
-    failed, most = 0, n_bytes()
+def _persistently(url: str, part: BinaryIO, network: Network) -> None:
+    """Transfer until all is there, with growing waits; attempts in a row that bring nothing new are counted."""
+    failed, most = 0, part.tell()
     while True:
         try:
-            return act()
+            return _transfer(url, part, network)
         except DownloadError:
             raise
         except (HTTPException, OSError) as error:
-            if n_bytes() > most:
-                failed, most = 0, n_bytes()
+            if part.tell() > most:
+                failed, most = 0, part.tell()
             reason, is_passing, wait = _judged(error)
             if not is_passing or failed == len(network.waits_s):
                 tried = f" (tried {failed + 1} times)" if failed else ""
@@ -184,11 +153,3 @@ def _judged(error: Exception) -> tuple[str, bool, float]:
     # Errors of the disk, such as a full one, are not the network's.
     is_passing = isinstance(error, HTTPException | ConnectionError | TimeoutError | ssl.SSLError)
     return ": ".join(filter(None, (type(error).__name__, str(error)))), is_passing, 0.0
-
-
-def _opened(url: str, network: Network, headers: dict[str, str] | None = None) -> Any:
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise DownloadError(f"{url}: is not an address that starts with http:// or https://.")
-    # A file is asked for as it is: positions in a packed one would not be positions in the file.
-    own = {"User-Agent": f"adaam/{__version__}", "Accept-Encoding": "identity"}
-    return urlopen(Request(url, headers=own | (headers or {})), timeout=network.timeout_s)

@@ -1,8 +1,15 @@
-"""What a data set looks like under AdaAM and under the clustering chosen without labels, as arrays for a page."""
+"""What a data set looks like under AdaAM and under the clustering chosen without labels, as arrays for a page.
 
-from collections.abc import Mapping
+Exhibits are kept as files of plain arrays beside the records, written whole and checked when read.
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, get_type_hints
+from urllib.parse import quote
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -11,19 +18,29 @@ from sklearn.neighbors import NearestNeighbors
 from threadpoolctl import threadpool_limits
 
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam.bench.datasets import Data
+from adaam.bench.data_files import Data
+from adaam.bench.datasets import load_data
 from adaam.bench.methods import METHODS, Case
+from adaam.bench.plan import PlanCase
+from adaam.bench.records import LARGEST_COUNT, SCORES, SESSION, unfit
 from adaam.bench.run import STARTS_PER_ROUND, scores
-from adaam.bench.session import session_record
+from adaam.bench.session import session_record, told
 from adaam.engines import CPUEngine
+from adaam.files import atomic_file
 from adaam.graph import paper_neighbors
+from adaam.untrusted import UnreadableFileError, open_archive, reading
 
 PLAIN = "rows as they are"  # how a selection names a metric that is not learned
 MAX_ROWS = 3000  # more points would hide one another and make the page slow
 MAX_SIDE = 40  # pixels of a thumbnail
 MAX_FEATURES = 128  # of rows that are no images
 MAX_COMPONENTS = 64
+MAX_CLASSES = 1000
 N_NEAREST = 8
+
+FOLDER = "exhibits"
+FORMAT = "adaam-exhibit-2"
+MAX_BYTES = 1 << 26  # once unpacked; the largest exhibit takes a tenth of it
 
 
 class Stored(NamedTuple):
@@ -65,12 +82,22 @@ class Exhibit:
     chosen_confusion: Annotated[IntMatrix, Stored("int32", "cc")]
 
 
+HINTS = get_type_hints(Exhibit, include_extras=True)
+ARRAYS: dict[str, Stored] = {name: hint.__metadata__[0] for name, hint in HINTS.items() if name != "about"}
+CHOSEN = {**dict.fromkeys(("metric", "preparation", "head"), "a word"), "learned": "true or false", **SCORES}
+ABOUT = {
+    **dict.fromkeys(("n", "d", "c", "k", "seed", "n_starts"), "a whole number"),
+    **SCORES,
+    **{"dataset": "a word", "is_image": "true or false", "chosen": "a table", "session": "a table"},
+}
+
+
 def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS_PER_ROUND) -> Exhibit:
     """Fit AdaAM and AdaAMClustering once by their defaults, as round 0 of a plan does, and keep what can be looked at.
 
     Classes score, match clusters and mark neighbours; they choose nothing.
     """
-    X, classes = data.rows(), data.classes
+    X, classes, shape = data.rows(), data.classes, data.image_shape
     n, d = X.shape
     n_clusters = len(np.unique(classes))
     k = paper_neighbors(n, n_clusters)
@@ -84,55 +111,41 @@ def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS
     Z_chosen, best = np.asarray(choice.transform(X)), choice.selection_.best
 
     rows = np.sort(np.random.default_rng(seed).permutation(n)[:MAX_ROWS])
-    shape = data.image_shape
     features = np.arange(0) if shape else leading_features(metric.explain().share)
 
     def pictures(points: FloatMatrix) -> FloatMatrix:
         return reduced(points, shape) if shape else np.asarray(points)[:, None, features]
 
     # Black and white are the least and the largest value of all images; other features have a scale each.
-    values = X if shape else X[:, features]
-    low, high = (extreme(values, axis=None if shape else 0) for extreme in (np.min, np.max))
+    values, axis = (X, None) if shape else (X[:, features], 0)
+    low, high = values.min(axis=axis), values.max(axis=axis)
     shares = np.clip((pictures(X[rows]) - low) / np.where(high > low, high - low, 1.0), 0, 1)
 
+    chosen = {name: getattr(best, name) for name in ("metric", "preparation", "head")}
     about = {
-        "dataset": name,
-        "n": n,
-        "d": d,
-        "c": n_clusters,
-        "k": k,
-        "is_image": shape is not None,
-        "seed": seed,
-        "n_starts": n_starts,
-        **scores(classes, clusters),
-        "chosen": {
-            "metric": best.metric,
-            "preparation": best.preparation,
-            "head": best.head,
-            "learned": best.metric != PLAIN,
-            **scores(classes, chosen_clusters),
-        },
-        "session": session_record(),
+        **{"dataset": name, "n": n, "d": d, "c": n_clusters, "k": k, "is_image": shape is not None},
+        **{"seed": seed, "n_starts": n_starts, **scores(classes, clusters), "session": session_record()},
+        "chosen": {**chosen, "learned": best.metric != PLAIN, **scores(classes, chosen_clusters)},
     }
-    return Exhibit(
-        about,
-        rows=rows.astype(np.int32),
-        classes=classes[rows].astype(np.int32),
-        clusters=clusters[rows].astype(np.int32),
-        before=plane(X, X)[rows].astype(np.float32),
-        after=spread_plane(Z, clustering.centers)[rows].astype(np.float32),
-        nearest_before=nearest(X[rows]),
-        nearest_after=nearest(Z[rows]),
-        tiles=np.round(255 * shares).astype(np.uint8),
-        components=pictures(metric.components_[:MAX_COMPONENTS]).astype(np.float32),
-        patterns=pictures(metric.covariance_[:MAX_COMPONENTS]).astype(np.float32),
-        features=features.astype(np.int32),
-        confusion=confusion.astype(np.int32),
-        chosen=spread_plane(Z_chosen, choice.cluster_centers_)[rows].astype(np.float32),
-        chosen_clusters=chosen_clusters[rows].astype(np.int32),
-        nearest_chosen=nearest(Z_chosen[rows]),
-        chosen_confusion=chosen_confusion.astype(np.int32),
-    )
+    arrays = {
+        "rows": rows,
+        "classes": classes[rows],
+        "clusters": clusters[rows],
+        "before": plane(X, X)[rows],
+        "after": spread_plane(Z, clustering.centers)[rows],
+        "nearest_before": nearest(X[rows]),
+        "nearest_after": nearest(Z[rows]),
+        "tiles": np.round(255 * shares),
+        "components": pictures(metric.components_[:MAX_COMPONENTS]),
+        "patterns": pictures(metric.covariance_[:MAX_COMPONENTS]),
+        "features": features,
+        "confusion": confusion,
+        "chosen": spread_plane(Z_chosen, choice.cluster_centers_)[rows],
+        "chosen_clusters": chosen_clusters[rows],
+        "nearest_chosen": nearest(Z_chosen[rows]),
+        "chosen_confusion": chosen_confusion,
+    }
+    return Exhibit(about, **{name: array.astype(ARRAYS[name].dtype) for name, array in arrays.items()})
 
 
 def matched(classes: IntVector, labels: IntVector, n_clusters: int) -> tuple[IntVector, IntMatrix]:
@@ -140,9 +153,7 @@ def matched(classes: IntVector, labels: IntVector, n_clusters: int) -> tuple[Int
     counts = np.zeros((n_clusters, n_clusters), dtype=np.int64)
     np.add.at(counts, (classes, labels), 1)
     _, partner = linear_sum_assignment(counts, maximize=True)
-    number = np.empty(n_clusters, dtype=np.int64)
-    number[partner] = np.arange(n_clusters)
-    return number[labels], counts[:, partner]
+    return np.argsort(partner)[labels], counts[:, partner]
 
 
 def spread_plane(Z: FloatMatrix, centers: FloatMatrix) -> FloatMatrix:
@@ -159,25 +170,130 @@ def plane(Z: FloatMatrix, points: FloatMatrix) -> FloatMatrix:
 
 def nearest(X: FloatMatrix) -> IntMatrix:
     """Positions of the nearest other rows of each row, nearest first."""
-    n_nearest = min(N_NEAREST, len(X) - 1)
-    finder = NearestNeighbors(n_neighbors=n_nearest, algorithm="brute").fit(X)
-    return np.asarray(finder.kneighbors(return_distance=False), dtype=np.int32)
+    finder = NearestNeighbors(n_neighbors=min(N_NEAREST, len(X) - 1), algorithm="brute").fit(X)
+    return np.asarray(finder.kneighbors(return_distance=False))
 
 
 def reduced(images: FloatMatrix, shape: tuple[int, int]) -> FloatMatrix:
     """Return flat images as (n, height, width), by means of blocks where a side is longer than a thumbnail's."""
-    height, width = shape
-    step = -(-max(shape) // MAX_SIDE)
-    pictures = np.reshape(images, (-1, height, width))
-    if step == 1:
-        return pictures
     # A side shorter than a block stays as long as it is.
-    down, across = min(step, height), min(step, width)
-    rows, columns = height // down, width // across
-    blocks = pictures[:, : rows * down, : columns * across].reshape(-1, rows, down, columns, across)
-    return np.asarray(blocks.mean(axis=(2, 4)))
+    down, across = (min(-(-max(shape) // MAX_SIDE), side) for side in shape)
+    height, width = shape[0] // down, shape[1] // across
+    pictures = np.reshape(images, (-1, *shape))[:, : height * down, : width * across]
+    return np.asarray(pictures.reshape(-1, height, down, width, across).mean(axis=(2, 4)))
 
 
 def leading_features(share: FloatVector) -> IntVector:
     """Features that count most for the metric, in the order of the input."""
     return np.sort(np.argsort(-share, kind="stable")[:MAX_FEATURES])
+
+
+class ExhibitError(UnreadableFileError):
+    """A file is not a readable exhibit."""
+
+
+def exhibit_path(folder: Path, dataset: str) -> Path:
+    """Return the file of a data set's exhibit; a name is only ever a name, whatever signs it holds."""
+    return folder / f"{quote(dataset, safe='')}.npz"
+
+
+def write_exhibit(exhibit: Exhibit, folder: Path) -> Path:
+    """Write an exhibit, whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = exhibit_path(folder, exhibit.about["dataset"])
+    header = json.dumps({"format": FORMAT, **exhibit.about}, sort_keys=True).encode()
+    arrays = {name: getattr(exhibit, name) for name in ARRAYS}
+    with atomic_file(path) as stream:
+        np.savez_compressed(stream, about=np.frombuffer(header, dtype=np.uint8), **arrays)
+    return path
+
+
+def read_exhibit(folder: Path, dataset: str) -> Exhibit | None:
+    """Read the exhibit of a data set; None where there is none, an ExhibitError where it is anything else."""
+    path = exhibit_path(folder, dataset)
+    if not path.is_file():
+        return None
+    with reading(path, f"the exhibit of {dataset!r}", ExhibitError), open_archive(path, MAX_BYTES) as archive:
+        if sorted(archive.names) != sorted(f"{name}.npy" for name in (*ARRAYS, "about")):
+            raise UnreadableFileError(f"it holds {', '.join(archive.names[:20]) or 'nothing'}")
+        about = _about(archive.array("about.npy"), dataset)
+        exhibit = Exhibit(about, **{name: archive.array(f"{name}.npy") for name in ARRAYS})
+        _check(exhibit)
+        return exhibit
+
+
+def _about(content: Any, dataset: str) -> dict[str, Any]:
+    if content.dtype != np.uint8 or content.ndim != 1:
+        raise UnreadableFileError("its header is no text")
+    about = json.loads(content.tobytes())
+    if not isinstance(about, dict) or about.pop("format", None) != FORMAT:
+        raise UnreadableFileError(f"its format is not {FORMAT}")
+    problem = unfit(about, ABOUT) or unfit(about["chosen"], CHOSEN) or unfit(about["session"], SESSION)
+    if problem is not None:
+        raise UnreadableFileError(f"in its header, {problem}")
+    if about["dataset"] != dataset:
+        raise UnreadableFileError(f"it is of {about['dataset']!r}")
+    return about
+
+
+def _check(exhibit: Exhibit) -> None:
+    """Refuse arrays whose types, shapes or ranges a page could not rely on."""
+    about, tiles = exhibit.about, exhibit.tiles
+    sides = {"2": 2, "n": about["n"], "d": about["d"], "c": about["c"]}
+    sides["f"] = 0 if about["is_image"] else tiles.shape[-1] if tiles.ndim else 0
+    most = {"p": MAX_ROWS, "c": MAX_CLASSES, "k": N_NEAREST, "m": MAX_COMPONENTS}
+    most |= dict.fromkeys("hw", MAX_SIDE if about["is_image"] else MAX_FEATURES)
+    for name, stored in ARRAYS.items():
+        array = getattr(exhibit, name)
+        known = zip(stored.shape, array.shape, strict=False)
+        shape = tuple(sides.setdefault(letter, side) for letter, side in known)
+        if array.dtype != stored.dtype or array.ndim != len(stored.shape) or array.shape != shape:
+            raise UnreadableFileError(f"{name} is {array.dtype} of shape {array.shape}; {shape} was expected")
+        for letter in most.keys() & set(stored.shape):
+            if not 1 <= sides[letter] <= most[letter]:
+                raise UnreadableFileError(f"{name} has shape {shape}; a side of 1 to {most[letter]} is {sides[letter]}")
+        if not np.isfinite(array).all():
+            raise UnreadableFileError(f"{name} holds values that are not finite")
+        limit = sides.get(stored.below, LARGEST_COUNT)
+        if array.dtype.kind != "f" and array.size and not 0 <= array.min() <= array.max() < limit:
+            raise UnreadableFileError(f"{name} has values outside 0..{limit - 1}")
+    for name in ("confusion", "chosen_confusion"):
+        counted = getattr(exhibit, name).sum()
+        if counted != about["n"]:
+            raise UnreadableFileError(f"{name} counts {counted} rows of {about['n']}")
+
+
+def make_exhibits(
+    cases: Iterable[PlanCase], data_folder: Path | None, folder: Path, tell: Callable[[str], None]
+) -> list[tuple[str, str]]:
+    """Make and write the exhibits that are not there yet; return those that failed with their reasons."""
+    failures = []
+    for case in exhibited(cases):
+        if is_there(case, folder):
+            continue
+        what = f"exhibit of {case.dataset}"
+        try:
+            data = load_data(case.dataset, data_folder)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the records of the same case hold them
+                exhibit = make_exhibit(data, case.dataset, seed=case.seed, n_starts=case.n_starts)
+            tell(f"{what}: {write_exhibit(exhibit, folder)}")
+        except Exception as error:  # whatever it is, it is this exhibit's own failure
+            failures.append((what, told(error)))
+            tell(f"{what} FAILED: {told(error)}")
+    return failures
+
+
+def exhibited(cases: Iterable[PlanCase]) -> list[PlanCase]:
+    """Of the cases of a plan, those an exhibit can show: AdaAM by its defaults on a whole data set."""
+    shown = ("score", "adaam", None, None, 1)
+    return [case for case in cases if (case.kind, case.method, case.n_rows, case.n_neighbors, case.n_iter) == shown]
+
+
+def is_there(case: PlanCase, folder: Path) -> bool:
+    """Whether a sound exhibit of the case's data set and seed is in the folder."""
+    try:
+        exhibit = read_exhibit(folder, case.dataset)
+    except ExhibitError:
+        return False
+    return exhibit is not None and (exhibit.about["seed"], exhibit.about["n_starts"]) == (case.seed, case.n_starts)

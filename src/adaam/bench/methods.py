@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from typing import Any, Literal
 
@@ -24,7 +25,6 @@ PreparationName = Literal["reference", "literature", "raw"]
 
 # Neighbours of the spectral and manifold baselines: scikit-learn's default for spectral clustering, for all alike.
 BASELINE_NEIGHBORS = 10
-BY_NEIGHBORS: dict[str, Any] = {"affinity": "nearest_neighbors", "n_neighbors": BASELINE_NEIGHBORS}
 UMAP_COMPONENTS = 10
 
 LPP_LITERATURE = Preparation(row_scaling="none", keep=0.99)
@@ -45,11 +45,6 @@ class Case:
     def n_components(self) -> int:
         """Dimension of every embedding: the number of clusters, where the features allow it."""
         return min(self.n_clusters, self.d)
-
-    @property
-    def literature(self) -> bool:
-        """Whether the method's own preparation is asked for."""
-        return self.preparation == "literature"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,39 +67,65 @@ class Method:
         """Whether each round is a fit of its own, rather than k-means on one embedding."""
         return self.random and (self.refits or self.kind == "labels")
 
+    def n_rounds(self, most: int) -> int:
+        """Rounds that differ: a method that gives labels without chance has one."""
+        return 1 if self.kind == "labels" and not self.random else most
 
-def _lpp(case: Case, affinity: Any) -> Any:
-    if case.literature:
+    @property
+    def lacking(self) -> str | None:
+        """What is to be installed before it can be run on this machine, and how; None where it can."""
+        try:
+            if self.package:
+                version(self.package)
+        except PackageNotFoundError:
+            how = f"Install it with: pip install adaam[{self.name}]"
+            return f"{self.title} needs {self.package}, which is not installed. {how}"
+        return None
+
+
+def _lpp(learner: Callable[..., Any], case: Case, **settings: Any) -> Any:
+    affinity = learner(n_neighbors=case.n_neighbors, **settings)
+    if case.preparation == "literature":
         return LPP(case.n_components, affinity=affinity, scaling="orthonormal", preparation=LPP_LITERATURE)
     return LPP(case.n_components, affinity=affinity, preparation="unit")
 
 
-def _heat(case: Case) -> HeatKernel:
-    return HeatKernel(width=1.0) if case.literature else HeatKernel()
+def _heated(learner: Callable[..., Any], case: Case) -> Any:
+    return _lpp(learner, case, heat=HeatKernel(width=1.0) if case.preparation == "literature" else HeatKernel())
 
 
 def _forest(case: Case) -> Any:
     # The forest itself sees 30 components under either preparation, as in its own literature.
-    return _lpp(case, ForestAffinity(n_neighbors=case.n_neighbors, random_state=case.seed))
+    return _lpp(ForestAffinity, case, random_state=case.seed)
 
 
 def _adaptive_neighbors(learner: type[CAN] | type[PCAN], case: Case) -> Any:
-    preparation = "center" if case.literature else "unit"
+    preparation = "center" if case.preparation == "literature" else "unit"
     return learner(case.n_clusters, n_neighbors=case.n_neighbors, preparation=preparation)
 
 
+def _adaam(case: Case) -> Any:
+    return AdaAM(case.n_clusters, n_neighbors=case.n_neighbors)
+
+
+def _chosen(case: Case) -> Any:
+    return AdaAMClustering(case.n_clusters, random_state=case.seed)
+
+
 def _lsc(case: Case) -> Any:
-    if case.literature:
+    if case.preparation == "literature":
         return LSC(case.n_clusters, bandwidth="mean-squared", random_state=case.seed)
     # The reference preparation, spelt with scikit-learn's own steps.
     reference = (Normalizer(), PCA(n_components=0.99, svd_solver="full"))
     return make_pipeline(*reference, LSC(case.n_clusters, random_state=case.seed))
 
 
+def _manifold(learner: Callable[..., Any], case: Case, **settings: Any) -> Any:
+    return learner(n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters, **settings)
+
+
 def _lle(case: Case) -> Any:
-    return LocallyLinearEmbedding(
-        n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters, eigen_solver="arpack", random_state=case.seed
-    )
+    return _manifold(LocallyLinearEmbedding, case, eigen_solver="arpack", random_state=case.seed)
 
 
 def _mds(case: Case) -> Any:
@@ -124,115 +145,46 @@ def _umap(case: Case) -> Any:
     return umap.UMAP(n_components=n_components, min_dist=0.0, random_state=case.seed, n_jobs=1)
 
 
+def _spectral(learner: Callable[..., Any], case: Case) -> Any:
+    return learner(
+        case.n_clusters, affinity="nearest_neighbors", n_neighbors=BASELINE_NEIGHBORS, random_state=case.seed
+    )
+
+
 NIE = "Nie, Wang, Huang, KDD 2014"
+NG = "Ng, Jordan, Weiss, NIPS 2001"
+UMAP = "McInnes, Healy, Melville, arXiv:1802.03426"
+TENENBAUM = "Tenenbaum, de Silva, Langford, Science 2000"
+LAPLACIAN = "Belkin, Niyogi, Neural Computation 2003"
+OWN_CHOICE = "this library: metric and head chosen without labels"
+RAW: tuple[PreparationName, ...] = ("raw",)
 LISTED = (
+    Method("adaam", "AdaAM", "Li, Chen, Zhao, Lu, ICME 2017", "embedding", _adaam, ("reference",)),
+    Method("adaam-clustering", "AdaAMClustering", OWN_CHOICE, "labels", _chosen, RAW, random=True),
+    Method("knn", "k-NN", "He, Niyogi, NIPS 2003", "embedding", partial(_heated, KNNAffinity)),
     Method(
-        "adaam",
-        "AdaAM",
-        "Li, Chen, Zhao, Lu, ICME 2017",
-        "embedding",
-        lambda case: AdaAM(case.n_clusters, n_neighbors=case.n_neighbors),
-        ("reference",),
+        "cons-knn", "Cons-kNN", "Premachandran, Kakarala, CVPR 2013", "embedding", partial(_heated, ConsensusAffinity)
     ),
-    Method(
-        "adaam-clustering",
-        "AdaAMClustering",
-        "this library: metric and head chosen without labels",
-        "labels",
-        lambda case: AdaAMClustering(case.n_clusters, random_state=case.seed),
-        ("raw",),
-        random=True,
-    ),
-    Method(
-        "knn",
-        "k-NN",
-        "He, Niyogi, NIPS 2003",
-        "embedding",
-        lambda case: _lpp(case, KNNAffinity(case.n_neighbors, heat=_heat(case))),
-    ),
-    Method(
-        "cons-knn",
-        "Cons-kNN",
-        "Premachandran, Kakarala, CVPR 2013",
-        "embedding",
-        lambda case: _lpp(case, ConsensusAffinity(n_neighbors=case.n_neighbors, heat=_heat(case))),
-    ),
-    Method(
-        "dn",
-        "DN",
-        "Pavan, Pelillo, PAMI 2007",
-        "embedding",
-        lambda case: _lpp(case, DominantAffinity(n_neighbors=case.n_neighbors, heat=_heat(case))),
-    ),
+    Method("dn", "DN", "Pavan, Pelillo, PAMI 2007", "embedding", partial(_heated, DominantAffinity)),
     Method("clustrf-bi", "ClustRF-Bi", "Zhu, Loy, Gong, CVPR 2014", "embedding", _forest, random=True),
     Method("pcan-kmeans", "PCAN + k-means", NIE, "embedding", partial(_adaptive_neighbors, PCAN)),
     Method("pcan", "PCAN", NIE, "labels", partial(_adaptive_neighbors, PCAN)),
     Method("can", "CAN", NIE, "labels", partial(_adaptive_neighbors, CAN)),
     Method("lsc", "LSC", "Chen, Cai, AAAI 2011", "labels", _lsc, random=True),
+    Method("spectral", "Spectral clustering", NG, "labels", partial(_spectral, SpectralClustering), RAW, random=True),
     Method(
-        "spectral",
-        "Spectral clustering",
-        "Ng, Jordan, Weiss, NIPS 2001",
-        "labels",
-        lambda case: SpectralClustering(case.n_clusters, random_state=case.seed, **BY_NEIGHBORS),
-        ("raw",),
-        random=True,
+        "spectral-embedding", "Laplacian eigenmaps", LAPLACIAN, "embedding", partial(_spectral, SpectralEmbedding), RAW
     ),
+    # It stores the shortest paths between all pairs of rows.
+    Method("isomap", "Isomap", TENENBAUM, "embedding", partial(_manifold, Isomap), RAW, max_rows=12_000),
+    # It factorises an n x n matrix that fills up.
+    Method("lle", "LLE", "Roweis, Saul, Science 2000", "embedding", _lle, RAW, max_rows=12_000),
+    # Each of its hundreds of iterations visits all pairs of rows.
     Method(
-        "spectral-embedding",
-        "Laplacian eigenmaps",
-        "Belkin, Niyogi, Neural Computation 2003",
-        "embedding",
-        lambda case: SpectralEmbedding(case.n_clusters, random_state=case.seed, **BY_NEIGHBORS),
-        ("raw",),
+        "mds", "MDS", "Kruskal, Psychometrika 1964; de Leeuw 1977", "embedding", _mds, RAW, max_rows=3_000, random=True
     ),
-    Method(
-        "isomap",
-        "Isomap",
-        "Tenenbaum, de Silva, Langford, Science 2000",
-        "embedding",
-        lambda case: Isomap(n_neighbors=BASELINE_NEIGHBORS, n_components=case.n_clusters),
-        ("raw",),
-        max_rows=12_000,  # it stores the shortest paths between all pairs of rows
-    ),
-    Method(
-        "lle",
-        "LLE",
-        "Roweis, Saul, Science 2000",
-        "embedding",
-        _lle,
-        ("raw",),
-        max_rows=12_000,  # it factorises an n x n matrix that fills up
-    ),
-    Method(
-        "mds",
-        "MDS",
-        "Kruskal, Psychometrika 1964; de Leeuw 1977",
-        "embedding",
-        _mds,
-        ("raw",),
-        max_rows=3_000,  # each of its hundreds of iterations visits all pairs of rows
-        random=True,
-    ),
-    Method(
-        "umap",
-        "UMAP + k-means",
-        "McInnes, Healy, Melville, arXiv:1802.03426",
-        "embedding",
-        _umap,
-        ("raw",),
-        random=True,
-        refits=True,
-        package="umap-learn",
-    ),
-    Method(
-        "pca",
-        "PCA",
-        "Pearson 1901",
-        "embedding",
-        lambda case: PCA(n_components=case.n_components, svd_solver="full"),
-        ("raw",),
-    ),
-    Method("kmeans", "k-means", "Lloyd 1957/1982", "embedding", lambda case: FunctionTransformer(), ("raw",)),
+    Method("umap", "UMAP + k-means", UMAP, "embedding", _umap, RAW, random=True, refits=True, package="umap-learn"),
+    Method("pca", "PCA", "Pearson 1901", "embedding", lambda case: PCA(case.n_components, svd_solver="full"), RAW),
+    Method("kmeans", "k-means", "Lloyd 1957/1982", "embedding", lambda case: FunctionTransformer(), RAW),
 )
 METHODS: dict[str, Method] = {method.name: method for method in LISTED}

@@ -1,37 +1,40 @@
-"""Data sets fetched from OpenML: described there, downloaded and verified here, kept as .npz like all others."""
+"""Data sets fetched from OpenML: described there, downloaded and verified here, kept as .npz like all others.
+
+OpenML keeps them as ARFF. Of that, what image sets need is read: dense rows of numbers and one column of classes.
+"""
 
 import hashlib
 import io
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import urlsplit
 
 import numpy as np
 
 from adaam._typing import FloatMatrix
-from adaam.bench.arff import read_arff
-from adaam.bench.data_files import DataFileError, read_npz, row_major
+from adaam.bench.data_files import Data, DataFileError, read_npz, row_major
 from adaam.bench.datasets import DATASETS
 from adaam.bench.download import DownloadError, Network, checksum, download, read_text
 from adaam.files import atomic_file
+from adaam.untrusted import UnreadableFileError, reading
 
 SERVER = "https://www.openml.org"
 UMIST_ORIGINAL = (112, 92)
 
+# ARFF.
+BLOCK_LINES = 1000
+MAX_LINE = 1 << 20
+ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)", re.IGNORECASE)
+
 
 def area_weights(n_from: int, n_to: int) -> FloatMatrix:
-    """Return the averages that take n_from pixels to n_to: what share of each new pixel each old one covers.
-
-    Examples
-    --------
-    >>> area_weights(3, 2).round(3).tolist()
-    [[0.667, 0.333, 0.0], [0.0, 0.333, 0.667]]
-    """
+    """Return the averages that take n_from pixels to n_to: what share of each new pixel each old one covers."""
     old = np.arange(n_from)[None, :]
     starts = np.arange(n_to)[:, None] * (n_from / n_to)
     ends = starts + n_from / n_to
@@ -45,9 +48,8 @@ def resized(X: FloatMatrix, shape: tuple[int, int], new_shape: tuple[int, int]) 
     It is rounded to a whole grey level where the images have such.
     """
     height, width = (area_weights(*sizes) for sizes in zip(shape, new_shape, strict=True))
-    images = height @ X.reshape(len(X), *shape) @ width.T
-    rows = images.reshape(len(X), -1)
-    return np.rint(rows).astype(X.dtype) if X.dtype.kind in "iu" else rows.astype(X.dtype)
+    rows = (height @ X.reshape(len(X), *shape) @ width.T).reshape(len(X), -1)
+    return (np.rint(rows) if X.dtype.kind in "iu" else rows).astype(X.dtype)
 
 
 def upright(X: FloatMatrix, shape: tuple[int, int]) -> FloatMatrix:
@@ -81,14 +83,10 @@ def _from_zero(X: FloatMatrix) -> FloatMatrix:
     return ((X + np.float32(1)) / np.float32(2)).astype(np.float32)
 
 
-def _at_40x40(X: FloatMatrix) -> FloatMatrix:
-    return resized(upright(X, UMIST_ORIGINAL), UMIST_ORIGINAL, DATASETS["umist"].image_shape)
-
-
 SOURCES = {
     "mnist": Source(554, 784, "class"),
     "usps": Source(41082, 256, "int0", _from_zero),
-    "umist": Source(41084, UMIST_ORIGINAL[0] * UMIST_ORIGINAL[1], "class", _at_40x40),
+    "umist": Source(41084, 112 * 92, "class", lambda X: resized(upright(X, UMIST_ORIGINAL), UMIST_ORIGINAL, (40, 40))),
 }
 
 
@@ -141,14 +139,14 @@ def describe(name: str, network: Network, server: str = SERVER) -> dict[str, Any
 def _convert(name: str, arff: Path, target: Path, origin: dict[str, Any]) -> None:
     source, listed = SOURCES[name], DATASETS[name]
     arrays = read_arff(arff, origin["target"], max_rows=listed.n)
-    n, d, c = (*arrays.X.shape, len(np.unique(arrays.y)))
+    n, d, c = (*arrays.X.shape, len(np.unique(arrays.classes)))
     if (n, d, c) != (listed.n, source.n_columns, listed.c):
         raise DataFileError(
             f"{arff}: has {n} rows of {d} in {c} classes, but {name} on OpenML has {listed.n} rows of "
             f"{source.n_columns} in {listed.c}. Remove it, and fetch it anew."
         )
     content = io.BytesIO()
-    np.savez_compressed(content, X=source.prepare(arrays.X), y=arrays.y, image_shape=np.array(listed.image_shape))
+    np.savez_compressed(content, X=source.prepare(arrays.X), y=arrays.classes, image_shape=np.array(listed.image_shape))
     provenance = {
         "data_id": source.data_id,
         **origin,
@@ -168,15 +166,61 @@ def _verify(target: Path) -> None:
     """Check that a fetched file is what it was when it was made; of files from elsewhere, that they can be read."""
     read_npz(target)
     noted = target.with_suffix(".source.json")
-    if not noted.is_file():
-        return
+    if noted.is_file():
+        try:
+            is_same = json.loads(noted.read_bytes())["npz_sha256"] == checksum(target, "sha256")
+        except (ValueError, TypeError, KeyError):
+            is_same = False
+        if not is_same:
+            what = f"is not as it was fetched, by the checksum in {noted.name}. Remove both to fetch it anew"
+            raise DataFileError(f"{target}: {what}.")
+
+
+def read_arff(path: Path, target: str, max_rows: int) -> Data:
+    """Read a dense ARFF file; more rows than `max_rows` are an error, before they fill the memory.
+
+    All columns but the target must be numbers: uint8 where all are whole and in 0..255, float32 otherwise. Classes are
+    numbers where all of them are whole numbers, words otherwise.
+    """
+    blocks: list[FloatMatrix] = []
+    words: list[str] = []
+    with reading(path, "ARFF", DataFileError), path.open(encoding="utf-8", newline=None) as stream:
+        lines = _lines(stream)
+        header = takewhile(lambda line: not line.lower().startswith("@data"), lines)
+        names = [found[1].strip("'\"") for found in map(ATTRIBUTE.match, header) if found]
+        if target not in names:
+            raise DataFileError(f"{path}: has no column {target!r}; it has {', '.join(names[:5]) or 'none'}, ...")
+        column = names.index(target) - len(names)
+        others = [place for place in range(len(names)) if place != names.index(target)]
+        while block := list(islice(lines, BLOCK_LINES)):
+            rows = f"rows {len(words) + 1} to {len(words) + len(block)}"
+            if len(words) + len(block) > max_rows:
+                raise DataFileError(f"{path}: has more than {max_rows} rows, so it is another data set.")
+            if {line.count(",") + 1 for line in block} != {len(names)}:
+                raise DataFileError(f"{path}: among {rows}, some have no {len(names)} values, one a column.")
+            # From the end, where the classes mostly are: taking a line apart costs more than reading its numbers.
+            words += [line.rsplit(",", -column)[column].strip().strip("'\"") for line in block]
+            try:
+                values = np.loadtxt(block, delimiter=",", comments=None, usecols=others, ndmin=2)
+            except ValueError as error:
+                raise DataFileError(f"{path}: among {rows}: {error}.") from error
+            with np.errstate(invalid="ignore"):
+                small = values.astype(np.uint8)
+            blocks.append(small if np.array_equal(small, values) else values.astype(np.float32))
+    if not blocks:
+        raise DataFileError(f"{path}: has no rows; it is cut short, or no ARFF file.")
+    X, y = np.concatenate(blocks), np.array(words)
     try:
-        expected = json.loads(noted.read_bytes())["npz_sha256"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise DataFileError(f"{noted}: cannot be read. Remove it and {target.name}, and fetch anew.") from error
-    found = checksum(target, "sha256")
-    if found != expected:
-        raise DataFileError(
-            f"{target}: has the SHA-256 checksum {found}, but had {expected} when it was fetched. Remove it to fetch "
-            "it anew."
-        )
+        whole = y.astype(np.float64).astype(np.int64)
+    except ValueError:
+        return Data(X, y)
+    return Data(X, whole if np.array_equal(whole, y.astype(np.float64)) else y)
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    """Lines that say something."""
+    while line := stream.readline(MAX_LINE):
+        if len(line) == MAX_LINE:
+            raise UnreadableFileError(f"it has a line of {MAX_LINE} characters or more")
+        if (line := line.strip()) and not line.startswith("%"):
+            yield line

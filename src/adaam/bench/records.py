@@ -10,9 +10,9 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 from adaam.bench.plan import PlanCase
 from adaam.files import lock
@@ -35,8 +35,7 @@ class RecordsError(UnreadableFileError):
     """A file of records cannot be trusted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """Records that were verified, and what was not: the torn end of the file."""
 
     records: list[Record]
@@ -44,8 +43,7 @@ class Reading:
     torn_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """A case and the rounds of it that are not yet recorded."""
 
     case: PlanCase
@@ -54,34 +52,35 @@ class Task:
 
 def identity(record: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return what tells a record's round from all others."""
-    return tuple(record.get(name) for name in IDENTITY)
+    return tuple(map(record.get, IDENTITY))
 
 
-def round_identity(case: PlanCase, round_number: int) -> tuple[Any, ...]:
-    """Return the identity that the record of a round will have."""
-    *others, seed = (getattr(case, name) for name in IDENTITY)
-    return (*others, seed + round_number)
-
-
-def missing(cases: Sequence[PlanCase], records: Iterable[Mapping[str, Any]]) -> list[Task]:
+def missing(cases: Iterable[PlanCase], records: Iterable[Mapping[str, Any]]) -> list[Task]:
     """Return what remains to be done, in the order of the cases."""
-    done = {identity(record) for record in records}
-    tasks = (Task(case, tuple(i for i in range(case.rounds) if round_identity(case, i) not in done)) for case in cases)
-    return [task for task in tasks if task.rounds]
+    done = set(map(identity, records))
+    tasks = []
+    for case in cases:
+        told = asdict(case)
+        rounds = [i for i in range(case.rounds) if identity(told | {"seed": case.seed + i}) not in done]
+        tasks += [Task(case, tuple(rounds))] if rounds else []
+    return tasks
+
+
+def skip_record(case: PlanCase, reason: str) -> Record:
+    """Return what is recorded of a case that cannot be run here."""
+    return {name: getattr(case, name) for name in IDENTITY} | {"kind": "skip", "reason": reason}
 
 
 def line_of(record: Mapping[str, Any]) -> bytes:
     """Return a record as its line; numbers read back to the same bits."""
-    body = _body(record)
-    return f'{body[:-1]},"checksum":"{_checksum(body)}"}}\n'.encode()
+    body = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return f'{body[:-1]},"checksum":"{zlib.crc32(body.encode()):08x}"}}\n'.encode()
 
 
 def read_records(path: str | os.PathLike[str]) -> Reading:
     """Read and verify a file of records; a name that ends in .gz is unpacked."""
     source = Path(path)
     try:
-        if source.stat().st_size > MAX_BYTES:
-            raise RecordsError(f"{source}: holds {source.stat().st_size} bytes, more than any plan writes.")
         with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as stream:
             return parse(stream, str(source))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -89,10 +88,7 @@ def read_records(path: str | os.PathLike[str]) -> Reading:
 
 
 def parse(stream: Any, name: str = "records") -> Reading:
-    """Verify lines and return their records.
-
-    The last line may be cut short, as an interrupted write leaves it. Any other line that is not a record is an error.
-    """
+    """Verify lines and return their records; the last one may be cut short, as an interrupted write leaves it."""
     records: list[Record] = []
     sound = number = 0
     while line := stream.readline(MAX_LINE):
@@ -117,75 +113,63 @@ def parse(stream: Any, name: str = "records") -> Reading:
 
 def refused(record: Mapping[str, Any]) -> str | None:
     """Return what about a record nothing could be made of, or None. Kinds that are not known are nobody's concern."""
-    for name in IDENTITY:
-        if isinstance(record.get(name), list | dict):
-            return f"{name} is a {type(record[name]).__name__}"
+    for name, value in zip(IDENTITY, identity(record), strict=True):
+        if isinstance(value, list | dict):
+            return f"{name} is a {type(value).__name__}"
     return unfit(record, FIELDS.get(record.get("kind"), {}))
 
 
-Field: TypeAlias = tuple[Callable[[Any], bool], str]  # whether a value is right, and what it must be
-
-
-def unfit(held: Mapping[str, Any], fields: Mapping[str, Field]) -> str | None:
-    """Return what is wrong with a table of values, or None."""
-    for name, (is_right, wanted) in fields.items():
+def unfit(held: Mapping[str, Any], fields: Mapping[str, str]) -> str | None:
+    """Return what is wrong with a table of values, or None; `fields` says for each what it must be."""
+    for name, wanted in fields.items():
+        value = held.get(name)
         if name not in held and name not in OPTIONAL:
             return f"{name} is missing"
-        if not is_right(held.get(name)):
-            return f"{name}={repr(held.get(name))[:60]} must be {wanted}"
+        if not RULES[wanted](value) and not (value is None and name in NULLABLE):
+            return f"{name}={repr(value)[:60]} must be {wanted}"
     return None
 
 
-def _between(low: float, high: float, *kinds: type) -> Callable[[Any], bool]:
-    return lambda value: type(value) in kinds and low <= value <= high
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_NAME
 
 
-def _or_none(field: Field) -> Field:
-    is_right, wanted = field
-    return (lambda value: value is None or is_right(value), f"{wanted} or null")
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST_COUNT
 
 
-def _are_counts(value: Any) -> bool:
-    return isinstance(value, list) and 0 < len(value) < MAX_LINE and all(map(COUNT[0], value)) and any(value)
-
-
-def _are_versions(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(WORD[0], value.values()))
-
-
-WORD: Field = (lambda value: isinstance(value, str) and len(value) <= LONGEST_NAME, "a word")
-COUNT: Field = (_between(0, LARGEST_COUNT, int), "a whole number")
-SHARE: Field = (_between(-1, 1, int, float), "a number from -1 to 1")
-NUMBER: Field = (_between(-LARGEST_COUNT, LARGEST_COUNT, int, float), "a finite number")
-VERSIONS: Field = _or_none((_are_versions, "a table of versions"))
-SCORES = dict.fromkeys(("acc", "nmi", "ari"), SHARE)
-_CASE = {
-    **dict.fromkeys(("dataset", "method", "preparation"), WORD),
-    **dict.fromkeys(("n_iter", "n", "d", "c", "k", "seed"), COUNT),
-    **dict.fromkeys(("n_neighbors", "n_rows"), _or_none(COUNT)),
-    "versions": VERSIONS,
+RULES: dict[str, Callable[[Any], bool]] = {
+    "a word": _is_word,
+    "a whole number": _is_count,
+    "a number from -1 to 1": lambda value: type(value) in (int, float) and abs(value) <= 1,
+    "a finite number": lambda value: type(value) in (int, float) and abs(value) <= LARGEST_COUNT,
+    "true or false": lambda value: isinstance(value, bool),
+    "a table": lambda value: isinstance(value, dict),
+    "a table of versions": lambda value: isinstance(value, dict) and all(map(_is_word, value.values())),
+    "counts, not all zero": lambda value: isinstance(value, list) and all(map(_is_count, value)) and any(value),
 }
+NULLABLE = ("n_neighbors", "n_rows", "peak_bytes", "versions")
 OPTIONAL = ("peak_bytes", "versions")
+SCORES = dict.fromkeys(("acc", "nmi", "ari"), "a number from -1 to 1")
+SESSION = {"versions": "a table of versions"}
+_CASE = {
+    **dict.fromkeys(("dataset", "method", "preparation"), "a word"),
+    **dict.fromkeys(("n_iter", "n", "d", "c", "k", "seed", "n_neighbors", "n_rows", "peak_bytes"), "a whole number"),
+    **SESSION,
+}
 # What the tables, figures and the page rely on, for each kind of record.
-FIELDS: dict[Any, dict[str, Field]] = {
-    "score": {**_CASE, **SCORES, "fit_seconds": NUMBER, "peak_bytes": _or_none(COUNT)},
-    "histogram": {**_CASE, "counts": (_are_counts, "a list of counts, not all zero"), "top": NUMBER, "cut": NUMBER},
-    "skip": {"dataset": WORD, "method": WORD, "reason": WORD},
-    "session": {"versions": VERSIONS},
+FIELDS: dict[Any, dict[str, str]] = {
+    "score": {**_CASE, **SCORES, "fit_seconds": "a finite number"},
+    "histogram": {**_CASE, "counts": "counts, not all zero", "top": "a finite number", "cut": "a finite number"},
+    "skip": dict.fromkeys(("dataset", "method", "reason"), "a word"),
+    "session": SESSION,
 }
 
 
 class RecordsFile:
-    """A file of records open for appending, by one process at a time.
+    """A file of records open for appending, by one process at a time; `records` are all it holds.
 
-    Attributes
-    ----------
-    records : list of dict
-        All records of the file, those appended since it was opened included.
-    torn_bytes : int
-        Length of the torn line that was taken off the end when the file was opened.
-    torn_path : Path
-        Where torn lines are set aside.
+    A torn line at its end has been set aside in `torn_path`; `torn_bytes` is its length.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -198,26 +182,21 @@ class RecordsFile:
             if not lock(self._handle):
                 raise RecordsError(f"{self.path}: another run is writing to it. Wait for it, or choose another --out.")
             reading = read_records(self.path)
+            self.records, self.torn_bytes = reading.records, reading.torn_bytes
             if reading.torn_bytes:
-                self._set_aside(self.path.read_bytes()[reading.sound_bytes :], reading.sound_bytes)
+                with self.torn_path.open("ab") as aside:
+                    aside.write(self.path.read_bytes()[reading.sound_bytes :] + b"\n")
+                    aside.flush()
+                    os.fsync(aside.fileno())
+                os.ftruncate(self._handle, reading.sound_bytes)
+                os.fsync(self._handle)
         except BaseException:
             os.close(self._handle)
             raise
-        self.records = reading.records
-        self.torn_bytes = reading.torn_bytes
         return self
 
     def __exit__(self, *_: object) -> None:
         os.close(self._handle)
-
-    def _set_aside(self, torn: bytes, sound_bytes: int) -> None:
-        """Move the torn end into a file of its own."""
-        with self.torn_path.open("ab") as aside:
-            aside.write(torn + b"\n")
-            aside.flush()
-            os.fsync(aside.fileno())
-        os.ftruncate(self._handle, sound_bytes)
-        os.fsync(self._handle)
 
     def append(self, batch: Sequence[Record]) -> None:
         """Write records by one call and wait until they are on the disk; on failure the file is as before."""
@@ -232,21 +211,19 @@ class RecordsFile:
             os.fsync(self._handle)
         except OSError as error:
             os.ftruncate(self._handle, before)
-            if error.errno is None or error.filename is not None:
-                raise
-            raise OSError(error.errno, error.strerror, str(self.path)) from error
+            if error.errno is not None:
+                error.filename = str(self.path)
+            raise
         self.records.extend(batch)
 
 
 def _verified(line: bytes) -> Record | None:
-    """Return the record of a line, or None if anything about it is wrong, the newline included."""
-    if not line.endswith(b"\n"):
-        return None
+    """Return the record of a line, or None if it is not the very line that would be written of it."""
     try:
         record = json.loads(line)
-        checksum = record.pop("checksum")
-        return record if checksum == _checksum(_body(record)) else None
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        del record["checksum"]
+        return record if line_of(record) == line else None
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -263,13 +240,3 @@ def _is_torn(line: bytes) -> bool:
     except (ValueError, RecursionError):
         return True
     return _verified(line + b"\n") is not None  # whole JSON is ours by its checksum alone
-
-
-def _body(record: Mapping[str, Any]) -> str:
-    if not record or "checksum" in record:
-        raise ValueError(f"record={dict(record)!r} must hold something, and its checksum is made here.")
-    return json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _checksum(body: str) -> str:
-    return f"{zlib.crc32(body.encode()):08x}"

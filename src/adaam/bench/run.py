@@ -3,24 +3,25 @@
 import ctypes
 import gc
 import platform
+import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import scipy
-import sklearn
 from threadpoolctl import threadpool_limits
 
 from adaam._typing import FloatMatrix, IntVector
 from adaam._version import __version__
 from adaam.affinity.adaptive import AllRows, MethodSettings, learn
 from adaam.bench.methods import Case, Method, PreparationName
+from adaam.bench.plan import PlanCase
 from adaam.engines import CPUEngine
 from adaam.graph import Neighbors, paper_neighbors
 from adaam.magnitudes import magnitude_counts
@@ -32,57 +33,35 @@ HIGH_WATER_RESET = Path("/proc/self/clear_refs")
 STARTS_PER_ROUND = 10
 
 
-class PeakMemory:
-    """Bytes by which the process grew at most while the block ran; None where the system does not say.
+def measured(act: Callable[[], Any]) -> tuple[Any, float, int | None]:
+    """Return what a call returns, its seconds, and the bytes by which the process grew at most meanwhile.
 
-    Memory that was set free before the block and not yet given back to the system does not count when it is used
-    again inside it. It is given back first where the system knows how; elsewhere the figure is a lower bound.
+    The bytes are None where the system does not say, and a lower bound where free memory cannot be given back first.
     """
-
-    peak_bytes: int | None = None
-
-    def __enter__(self) -> Self:
-        _give_back()
-        try:
-            HIGH_WATER_RESET.write_text("5")
-            self._before = _resident("VmRSS:")
-        except OSError:
-            self._before = None
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        peak = None if self._before is None else _resident("VmHWM:")
-        self.peak_bytes = None if peak is None or self._before is None else max(0, peak - self._before)
-
-
-def _give_back() -> None:
     gc.collect()
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
+    before = peak = None
+    with suppress(OSError, ValueError):
+        HIGH_WATER_RESET.write_text("5")
+        before = _resident("VmRSS")
+    start = perf_counter()
+    result = act()
+    seconds = perf_counter() - start
+    with suppress(OSError, ValueError):
+        peak = None if before is None else max(0, _resident("VmHWM") - before)
+    return result, seconds, peak
 
 
-def _resident(field: str) -> int | None:
-    for line in STATUS.read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) * 1024
-    return None
+def _resident(field: str) -> int:
+    (kibibytes,) = re.findall(rf"{field}:\s+(\d+) kB", STATUS.read_text())
+    return int(kibibytes) * 1024
 
 
 def versions(package: str = "") -> dict[str, str]:
     """Versions of what the numbers came from, and of one more package."""
-    return {
-        "adaam": __version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-        "python": platform.python_version(),
-        **({package: version(package)} if package else {}),
-    }
-
-
-def n_rounds_of(method: Method, n_rounds: int) -> int:
-    """Rounds that differ: a method that gives labels without chance has one."""
-    return 1 if method.kind == "labels" and not method.random else n_rounds
+    packages = filter(None, ("numpy", "scipy", "scikit-learn", package))
+    return {"adaam": __version__, "python": platform.python_version()} | {name: version(name) for name in packages}
 
 
 def run_case(
@@ -113,15 +92,17 @@ def run_case(
     X, classes = X[:n_rows], classes[:n_rows]
     first = _case(X, classes, n_neighbors, preparation, seed)
     fitted = None
-    for round_number in range(n_rounds_of(method, n_rounds)) if rounds is None else rounds:
+    for round_number in range(method.n_rounds(n_rounds)) if rounds is None else rounds:
         case = replace(first, seed=seed + round_number)
         if fitted is None or method.is_refitted:
             # One embedding serves all rounds, so its seed is the first one's, whichever round is run first.
-            estimator = _estimator(method, case if method.is_refitted else first, n_iter)
-            with PeakMemory() as memory:
-                start = perf_counter()
-                fitted = estimator.fit_predict(X) if method.kind == "labels" else estimator.fit_transform(X)
-                fit_seconds = perf_counter() - start
+            estimator = method.make(case if method.is_refitted else first)
+            if n_iter > 1:
+                if "n_iter" not in estimator.get_params():
+                    raise ValueError(f"n_iter={n_iter} is of no use to {method.title}, which has no passes. Use 1.")
+                estimator.set_params(n_iter=n_iter)
+            fit = estimator.fit_predict if method.kind == "labels" else estimator.fit_transform
+            fitted, fit_seconds, peak_bytes = measured(partial(fit, X))
         if method.kind == "labels":
             labels = fitted
         else:
@@ -136,18 +117,15 @@ def run_case(
             "round": round_number,
             **scores(classes, labels),
             "fit_seconds": fit_seconds,
-            "peak_bytes": memory.peak_bytes,
+            "peak_bytes": peak_bytes,
             "versions": versions(method.package),
         }
 
 
 def scores(classes: IntVector, labels: IntVector) -> dict[str, float]:
     """How well clusters agree with classes, by the names that records have for it."""
-    return {
-        "acc": clustering_accuracy(classes, labels),
-        "nmi": normalized_mutual_information(classes, labels),
-        "ari": adjusted_rand_index(classes, labels),
-    }
+    by_name = {"acc": clustering_accuracy, "nmi": normalized_mutual_information, "ari": adjusted_rand_index}
+    return {name: score(classes, labels) for name, score in by_name.items()}
 
 
 def _case(X: FloatMatrix, classes: IntVector, k: int | None, preparation: PreparationName, seed: int) -> Case:
@@ -170,39 +148,20 @@ def warm_up(method: Method) -> None:
         method.make(Case(150, 12, 3, 4, method.preparations[0], 0)).fit(X)
 
 
-def _estimator(method: Method, case: Case, n_iter: int) -> Any:
-    estimator = method.make(case)
-    if n_iter == 1:
-        return estimator
-    if "n_iter" not in estimator.get_params():
-        raise ValueError(f"n_iter={n_iter} is of no use to {method.title}, which has no passes to repeat. Use 1.")
-    return estimator.set_params(n_iter=n_iter)
-
-
-def histogram_record(
-    X: FloatMatrix,
-    classes: IntVector,
-    *,
-    dataset: str,
-    seed: int = 0,
-    n_neighbors: int | None = None,
-    n_iter: int = 1,
-    n_rows: int | None = None,
-    n_starts: int = 10,
-) -> dict[str, Any]:
+def histogram_record(plan: PlanCase, X: FloatMatrix, classes: IntVector) -> dict[str, Any]:
     """Learn the adaptive affinity as AdaAM does by default and record its magnitudes and the cut.
 
-    Nothing here is random; `seed` and `n_starts` only say which plan the record belongs to.
+    Nothing here is random; seed and starts only say which plan the record belongs to.
     """
-    X, classes = X[:n_rows], classes[:n_rows]
-    case = _case(X, classes, n_neighbors, "reference", seed)
+    case = _case(X, classes, plan.n_neighbors, "reference", plan.seed)
     _, sample = prepared_sample(X, None, PREPARATIONS["unit"], CPUEngine(), rows_are_nodes=False)
     graph = Neighbors(sample, None)(case.n_neighbors)
-    method = MethodSettings(case.n_clusters, case.n_clusters, n_iter)
+    method = MethodSettings(case.n_clusters, case.n_clusters, plan.n_iter)
     final = learn(AllRows(sample), method, lambda _: graph).evidence.final.affinity
     counts, top = magnitude_counts(final)
+    asked = {name: getattr(plan, name) for name in ("dataset", "n_neighbors", "n_rows", "n_iter", "n_starts")}
     return {
-        **_told(case, dataset=dataset, n_neighbors=n_neighbors, n_rows=n_rows, n_iter=n_iter, n_starts=n_starts),
+        **_told(case, **asked),
         "kind": "histogram",
         "method": "adaam",
         "round": 0,

@@ -18,10 +18,6 @@ MEGABYTE = 1e6
 PART_OF = {"mnist10k": "mnist"}
 
 
-class FetchError(ValueError):
-    """Some sets could not be fetched; the others are there."""
-
-
 def datasets(arguments: Namespace) -> None:
     """List the data sets, or fetch some."""
     folder = data_folder(arguments.data)
@@ -29,7 +25,7 @@ def datasets(arguments: Namespace) -> None:
         fetch_all(arguments.fetch, folder, arguments.server)
         return
     for name, each in DATASETS.items():
-        paths = found_files(name, folder)
+        paths = find_files(name, folder, required=False)
         here = f"here: {', '.join(map(str, paths))}" if paths else "embedded" if name == "digits" else "not here"
         height, width = each.image_shape
         print(f"{name}: {each.n} images of {height}x{width}, {each.c} classes ({here})")
@@ -42,14 +38,6 @@ def datasets(arguments: Namespace) -> None:
     )
 
 
-def found_files(name: str, folder: Path | None) -> tuple[Path, ...]:
-    """Return a set's files, or nothing where there are none."""
-    try:
-        return find_files(name, folder)
-    except DataFileError:
-        return ()
-
-
 def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> None:
     """Fetch data sets one by one; one that fails stands in no other's way."""
     wanted = tuple(dict.fromkeys(PART_OF.get(name, name) for name in names))
@@ -60,7 +48,7 @@ def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> No
     place = fetch_folder(folder)
     failures = []
     for name in wanted:
-        elsewhere = [path for path in found_files(name, folder) if path.parent != place]
+        elsewhere = [path for path in find_files(name, folder, required=False) if path.parent != place]
         if elsewhere:
             say(f"{name}: {', '.join(map(str, elsewhere))} (there already, and looked for there first)")
             continue
@@ -72,51 +60,36 @@ def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> No
             progress.say("stopped; what has come is kept, and the same command goes on from there")
             raise
         except (DownloadError, DataFileError) as error:
-            progress.end()
+            progress.line.end()
             failures.append(f"  {error}")
     if failures:
-        raise FetchError(f"{len(failures)} of {len(wanted)} could not be fetched:\n" + "\n".join(failures))
+        raise ValueError(f"{len(failures)} of {len(wanted)} could not be fetched:\n" + "\n".join(failures))
 
 
 class Progress:
     """How far a file has come: at every moment on a terminal, a line for each tenth elsewhere."""
 
     def __init__(self, name: str, stream: IO[str]) -> None:
-        self._name, self._line = name, ChangingLine(stream)
+        self._name, self.line = name, ChangingLine(stream)
         self._told, self._tenth = 0.0, -1
         self._start: tuple[float, int] | None = None  # when the first bytes were told of, and how many there were
 
     def tell(self, n_bytes: int, total: int | None) -> None:
-        """Show the bytes that are there."""
+        """Show how many bytes are there, how fast they come, and how long the rest will take."""
         now = monotonic()
         start, first = self._start = self._start or (now, n_bytes)
         tenth = 10 * n_bytes // total if total else int(n_bytes / MEGABYTE) // 10
-        if now - self._told >= 0.1 or n_bytes == total if self._line.changes else tenth != self._tenth:
-            self._told, self._tenth = now, tenth
-            self._line.show(f"{self._name}: {come(n_bytes, total, n_bytes - first, now - start)}")
+        if now - self._told < 0.1 and n_bytes != total if self.line.changes else tenth == self._tenth:
+            return
+        self._told, self._tenth = now, tenth
+        parts = [f"{n_bytes / MEGABYTE:.1f}" + (f" of {total / MEGABYTE:.1f} MB" if total else " MB")]
+        if n_bytes > first and now > start:
+            rate = (n_bytes - first) / (now - start)
+            parts.append(f"{rate / MEGABYTE:.1f} MB/s")
+            parts += [f"about {duration((total - n_bytes) / rate)} left"] if total else []
+        self.line.show(f"{self._name}: {', '.join(parts)}")
 
     def say(self, text: str) -> None:
         """Show a line of its own."""
-        self.end()
+        self.line.end()
         say(text)
-
-    def end(self) -> None:
-        """Leave the line."""
-        self._line.end()
-
-
-def come(n_bytes: int, total: int | None, n_new: int, seconds: float) -> str:
-    """Return how far a file has come, how fast, and how long the rest will take.
-
-    Examples
-    --------
-    >>> come(30_000_000, 90_000_000, 20_000_000, 10.0)
-    '30.0 of 90.0 MB, 2.0 MB/s, about 30 s left'
-    """
-    parts = [f"{n_bytes / MEGABYTE:.1f}" + (f" of {total / MEGABYTE:.1f} MB" if total else " MB")]
-    if n_new and seconds > 0:
-        rate = n_new / seconds
-        parts.append(f"{rate / MEGABYTE:.1f} MB/s")
-        if total:
-            parts.append(f"about {duration((total - n_bytes) / rate)} left")
-    return ", ".join(parts)

@@ -9,31 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from adaam.bench.data_files import DataFileError
-from adaam.bench.datasets import data_folder, find_files, sizes
-from adaam.bench.exhibit import Exhibit
-from adaam.bench.exhibit_files import FOLDER, ExhibitError, make_exhibits, read_exhibit
+from adaam.bench.datasets import data_folder, find_files
+from adaam.bench.exhibit import FOLDER, Exhibit, ExhibitError, make_exhibits, read_exhibit
 from adaam.bench.methods import METHODS
 from adaam.bench.plan import Plan, PlanError, read_plan
-from adaam.bench.records import RecordsError, RecordsFile, missing, read_records
+from adaam.bench.records import RecordsError, RecordsFile, identity, missing, read_records, skip_record
 from adaam.bench.session import run_tasks
-from adaam.bench.skips import runnable, skip_records
 from adaam.cli.commands import say
 from adaam.cli.outputs import check_folder
 from adaam.cli.streams import show
 from adaam.files import atomic_file
-from adaam.report.chart_files import write_chart
 from adaam.report.charts import all_charts
-from adaam.report.reproduction import NAME as PAGE
-from adaam.report.reproduction import write_page
+from adaam.report.figures import write_chart
+from adaam.report.page import NAME as PAGE
+from adaam.report.page import write_page
 from adaam.report.summary import by_dataset, summaries
 from adaam.report.tables import RENDERERS, all_tables, text
 from adaam.tables import counted
 
 RECORDS = "records.jsonl"
-
-
-class CaseError(ValueError):
-    """Some cases failed; the others are recorded."""
 
 
 def reproduce(arguments: Namespace) -> None:
@@ -50,27 +44,31 @@ def reproduce(arguments: Namespace) -> None:
 
     with RecordsFile(out / RECORDS) as records:
         if records.torn_bytes:
-            say(
-                f"{records.path}: {records.torn_bytes} bytes of a record cut short were set aside in "
-                f"{records.torn_path.name}; it will be run again."
-            )
-        cases = plan.cases(sizes(plan.datasets))
-        ready, left_out = runnable(cases)
-        for reason in dict.fromkeys(reason for _, reason in left_out):
+            torn = f"{records.torn_bytes} bytes of a record cut short were set aside in {records.torn_path.name}"
+            say(f"{records.path}: {torn}; it will be run again.")
+        lacking = {case: METHODS[case.method].lacking for case in plan.cases}
+        ready = [case for case, reason in lacking.items() if reason is None]
+        left_out = [skip_record(case, reason) for case, reason in lacking.items() if reason]
+        for reason in dict.fromkeys(record["reason"] for record in left_out):
             say(f"left out: {reason}")
         if not ready:
             raise PlanError("no case of the plan can be run here.")
-        records.append(skip_records(left_out, records.records))
+        known = set(map(identity, records.records))
+        records.append([record for record in left_out if identity(record) not in known])
         tasks = missing(ready, records.records)
         say(f"{plan.title}: {len(ready)} cases, {len(ready) - len(tasks)} of them done before.")
         try:
             failed_cases = run_tasks(tasks, records, folder, n_jobs=arguments.jobs, command=command_of(arguments))
-            failed_exhibits = make_exhibits(cases, folder, out / FOLDER, say)
+            failed_exhibits = make_exhibits(plan.cases, folder, out / FOLDER, say)
         except KeyboardInterrupt:
             say(f"stopped; all finished rounds are in {records.path}, and the same command goes on from there.")
             raise
         write_report(records.records, out, exhibits=out / FOLDER)
-    raise_failures(failed_cases, failed_exhibits)
+    if failed_cases or failed_exhibits:
+        kinds = ((failed_cases, "case"), (failed_exhibits, "exhibit"))
+        counts = " and ".join(f"{counted(len(failed), noun)} failed" for failed, noun in kinds if failed)
+        details = "\n".join(f"  {name}: {reason}" for name, reason in [*failed_cases, *failed_exhibits])
+        raise ValueError(f"{counts}; the same command tries again:\n{details}")
 
 
 def report(arguments: Namespace) -> None:
@@ -100,8 +98,8 @@ def chosen_plan(arguments: Namespace, folder: Path | None) -> Plan:
         if name not in whole.datasets:
             raise PlanError(f"--datasets {name}: is not in the plan; it has {', '.join(whole.datasets)}.")
     plan = whole.narrowed(arguments.datasets, arguments.methods, arguments.rounds)
-    if not plan.experiments:
-        methods = dict.fromkeys(name for each in whole.experiments for name in each.methods)
+    if not plan.cases:
+        methods = dict.fromkeys(case.method for case in whole.cases)
         raise PlanError(f"nothing of the plan is left; it has the methods {', '.join(methods)}.")
     return plan
 
@@ -118,9 +116,7 @@ def available(plan: Plan, folder: Path | None, *, required: bool) -> Plan:
                 raise
             say(f"left out: {error}")
     if not there:
-        raise DataFileError(
-            f"none of the plan's data sets is at hand ({', '.join(plan.datasets)}). See: adaam datasets"
-        )
+        raise DataFileError(f"none of the plan's data sets is at hand: {', '.join(plan.datasets)}. See: adaam datasets")
     return plan.narrowed(datasets=there)
 
 
@@ -188,12 +184,3 @@ def stored_exhibits(records: list[dict[str, Any]], folder: Path) -> list[Exhibit
         except ExhibitError as error:
             say(f"left out: {error}")
     return [exhibit for exhibit in found if exhibit is not None]
-
-
-def raise_failures(cases: list[tuple[str, str]], exhibits: list[tuple[str, str]]) -> None:
-    """Say which cases and exhibits failed; the next run tries them again."""
-    failed = [f"{counted(len(each), noun)} failed" for each, noun in ((cases, "case"), (exhibits, "exhibit")) if each]
-    if failed:
-        named = [*cases, *((f"exhibit of {name}", reason) for name, reason in exhibits)]
-        details = "\n".join(f"  {name}: {reason}" for name, reason in named)
-        raise CaseError(f"{' and '.join(failed)}; the same command tries again:\n{details}")

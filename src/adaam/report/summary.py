@@ -3,9 +3,8 @@
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -14,10 +13,11 @@ from adaam.bench.methods import METHODS, PreparationName
 from adaam.bench.records import identity
 
 Record = Mapping[str, Any]
+LISTED = [*DATASETS, *METHODS, *get_args(PreparationName)]
+PAPER: dict[str, Any] = tomllib.loads((files("adaam.report") / "paper.toml").read_text(encoding="utf-8"))
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """A case as records tell it."""
 
     dataset: str
@@ -35,7 +35,7 @@ class Setting:
     @property
     def is_default(self) -> bool:
         """Whether all rows, the paper's k and one pass were used: what Table 1 shows."""
-        return self.n_neighbors is None and self.n_rows is None and self.n_iter == 1
+        return self[3:] == (None, None, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Summary:
 
 def setting_of(record: Record) -> Setting:
     """Return the case that a record is of."""
-    return Setting(*(record[name] for name in Setting.__dataclass_fields__))
+    return Setting._make(map(record.get, Setting._fields))
 
 
 def distinct(records: Iterable[Record], kind: str = "score") -> list[Record]:
@@ -73,7 +73,27 @@ def summaries(records: Iterable[Record]) -> list[Summary]:
     groups: dict[Setting, list[Record]] = {}
     for record in distinct(records):
         groups.setdefault(setting_of(record), []).append(record)
-    return [_summary(setting, groups[setting]) for setting in sorted(groups, key=setting_order)]
+    found = []
+    for setting in sorted(groups, key=setting_order):
+        rounds = groups[setting]
+        names = ("acc", "nmi", "ari", "fit_seconds")
+        acc, nmi, ari, seconds = (np.array([record[name] for record in rounds]) for name in names)
+        peaks = [record["peak_bytes"] for record in rounds if record.get("peak_bytes") is not None]
+        found.append(
+            Summary(
+                setting,
+                **{name: int(rounds[0][name]) for name in "ndck"},
+                rounds=len(rounds),
+                average=float(acc.mean()),
+                maximum=float(acc.max()),
+                spread=float(acc.std(ddof=1)) if len(acc) > 1 else 0.0,
+                nmi=float(nmi.mean()),
+                ari=float(ari.mean()),
+                fit_seconds=float(np.median(seconds)),
+                peak_bytes=max(peaks, default=None),
+            )
+        )
+    return found
 
 
 def default_summaries(records: Iterable[Record]) -> list[Summary]:
@@ -106,65 +126,26 @@ def timed_alone(records: Iterable[Record]) -> tuple[list[Record], str]:
     return groups.get(machine, []), machine
 
 
-def _summary(setting: Setting, rounds: list[Record]) -> Summary:
-    peaks = [record["peak_bytes"] for record in rounds if record.get("peak_bytes") is not None]
-    acc, nmi, ari, seconds = (
-        np.array([record[name] for record in rounds]) for name in ("acc", "nmi", "ari", "fit_seconds")
-    )
-    return Summary(
-        setting,
-        **{name: int(rounds[0][name]) for name in "ndck"},
-        rounds=len(rounds),
-        average=float(acc.mean()),
-        maximum=float(acc.max()),
-        spread=float(acc.std(ddof=1)) if len(acc) > 1 else 0.0,
-        nmi=float(nmi.mean()),
-        ari=float(ari.mean()),
-        fit_seconds=float(np.median(seconds)),
-        peak_bytes=max(peaks, default=None),
-    )
-
-
 def row_order(method: str, preparation: str) -> tuple[Any, ...]:
     """Place of a method's row: the library's order of methods, then of preparations."""
-    return (*_place(method, METHODS), *_place(preparation, get_args(PreparationName)))
+    return (*_place(method), *_place(preparation))
 
 
 def setting_order(setting: Setting) -> tuple[Any, ...]:
     """Place of a case: the library's order of data sets, then of methods and preparations, then of settings."""
     settings = (setting.n_rows or 0, setting.n_neighbors or 0, setting.n_iter)
-    return (*_place(setting.dataset, DATASETS), *row_order(setting.method, setting.preparation), *settings)
+    return (*_place(setting.dataset), *row_order(*setting.row), *settings)
 
 
-def _place(name: str, known: Iterable[str]) -> tuple[int, str]:
-    """Known names in their order, others after them by the alphabet."""
-    names = list(known)
-    return (names.index(name) if name in names else len(names), name)
-
-
-@cache
-def _paper() -> dict[str, Any]:
-    return tomllib.loads((files("adaam.report") / "paper.toml").read_text(encoding="utf-8"))
+def _place(name: str) -> tuple[int, str]:
+    """Names that the library lists in its order, others after them by the alphabet."""
+    return (LISTED.index(name) if name in LISTED else len(LISTED), name)
 
 
 def paper_accuracy(dataset: str, method: str) -> tuple[float | None, float | None]:
-    """Return the paper's average and maximum in per cent, where it has them.
-
-    Examples
-    --------
-    >>> paper_accuracy("umist", "adaam")
-    (66.06, 75.65)
-    >>> paper_accuracy("umist", "pcan")
-    (55.3, None)
-    """
-    values = _paper()["table1"].get(dataset, {}).get(method, [])
+    """Return the paper's average and maximum in per cent, where it has them."""
+    values = PAPER["table1"].get(dataset, {}).get(method, [])
     return (*values, None, None)[:2]
-
-
-def paper_statistics(dataset: str) -> tuple[int, int, int] | None:
-    """Return the paper's numbers of instances, features and classes."""
-    values = _paper()["table2"].get(dataset)
-    return values and (values[0], values[1], values[2])
 
 
 def method_title(name: str) -> str:

@@ -1,22 +1,29 @@
-"""Tables made from records alone, and their forms: terminal text, Markdown, CSV and LaTeX (booktabs)."""
+"""Tables made from records alone, and their forms: terminal text, Markdown, CSV, LaTeX (booktabs) and HTML."""
 
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
+from typing import Any
 
 from adaam.bench.datasets import DATASETS, title_of
-from adaam.bench.skips import skip_notes
+from adaam.bench.records import identity
 from adaam.files import spreadsheet_text
+from adaam.report.overview import OWN
 from adaam.report.summary import (
+    PAPER,
     Record,
+    Setting,
     Summary,
     by_dataset,
     default_summaries,
+    distinct,
     method_title,
     paper_accuracy,
-    paper_statistics,
     row_order,
+    setting_of,
+    setting_order,
     timed_alone,
 )
 
@@ -31,6 +38,11 @@ class Cell:
     text: str
     best: bool = False
     paper: str = ""
+
+    def words(self, best: str, clean: Callable[[str], str] = str) -> str:
+        """Return the value, the best in a form of its own, and the paper's in brackets."""
+        own = clean(self.text)
+        return (best.format(own) if self.best else own) + (f" ({self.paper})" if self.paper else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +67,8 @@ class Table:
         return tuple(any(row[j].paper for row in self.rows) for j in range(len(self.columns)))
 
 
-def all_tables(records: Iterable[Record]) -> list[Table]:
+def all_tables(records: Sequence[Record]) -> list[Table]:
     """Return every table that the records fill."""
-    records = list(records)
     found = default_summaries(records)
     alone, machine = timed_alone(records)
     tables = [
@@ -77,7 +88,7 @@ def accuracy_table(found: Sequence[Summary], left_out: Sequence[str] = ()) -> Ta
     # Methods run on more data sets come first, then those of the better average over them.
     places = {row: (-len(own), -sum(own) / len(own), *row_order(*row)) for row, own in averages.items()}
     rows = sorted(places, key=places.__getitem__)
-    columns = _row_names(rows)
+    columns: list[tuple[str, list[Cell]]] = []
     for dataset, group in by_dataset(found).items():
         cases = {each.setting.row: each for each in group}
         for place, (word, quantity) in enumerate((("avg", "average"), ("max", "maximum"))):
@@ -91,7 +102,17 @@ def accuracy_table(found: Sequence[Summary], left_out: Sequence[str] = ()) -> Ta
     ]
     listed = [DATASETS[name] for name in by_dataset(found) if name in DATASETS]
     notes += [f"{each.title}: {each.note}." for each in listed if each.note]
-    return _table("table1", "Clustering accuracy", columns, 2, [*notes, *left_out])
+    return _by_method("table1", "Clustering accuracy", rows, columns, [*notes, *left_out])
+
+
+def skip_notes(records: Iterable[Record]) -> list[str]:
+    """Return a line for each reason, with the data sets it kept a method from; cases run since are not among them."""
+    run = set(map(setting_of, distinct(records)))
+    reasons: dict[str, dict[str, None]] = {}
+    for record in distinct(records, "skip"):
+        if setting_of(record) not in run:
+            reasons.setdefault(record["reason"], {})[title_of(record["dataset"])] = None
+    return [f"Left out ({', '.join(titles)}): {reason}." for reason, titles in reasons.items()]
 
 
 def scores_table(found: Sequence[Summary]) -> Table:
@@ -124,7 +145,7 @@ def statistics_table(found: Sequence[Summary]) -> Table:
     rows = []
     for dataset, group in by_dataset(found).items():
         each = group[-1]
-        paper = paper_statistics(dataset) or ("", "", "")
+        paper = PAPER["table2"].get(dataset, ("", "", ""))
         sizes = (Cell(str(own), paper=str(its)) for own, its in zip((each.n, each.d, each.c), paper, strict=True))
         rows.append((Cell(title_of(dataset)), *sizes, Cell(str(each.k))))
     headings = ("data set", "instances", "features", "classes", "k")
@@ -135,7 +156,7 @@ def statistics_table(found: Sequence[Summary]) -> Table:
 def times_table(found: Sequence[Summary], machine: str = "") -> Table:
     """Seconds of a fit and the memory it took beyond what the process held before, of fits that ran alone."""
     rows = sorted({each.setting.row for each in found}, key=lambda row: row_order(*row))
-    columns = _row_names(rows)
+    columns: list[tuple[str, list[Cell]]] = []
     for dataset, group in by_dataset(found).items():
         seconds = {each.setting.row: f"{each.fit_seconds:.2f}" for each in group}
         peaks = {each.setting.row: f"{each.peak_bytes / MEBIBYTE:.0f}" for each in group if each.peak_bytes is not None}
@@ -146,20 +167,72 @@ def times_table(found: Sequence[Summary], machine: str = "") -> Table:
         f"Seconds of the fit alone, without k-means (median of the fits), and its peak memory beyond the rows{where}. "
         "Cases that ran beside others are left out, since they slow each other down."
     )
-    return _table("times", "Time and memory of a fit", columns, 2, [note])
+    return _by_method("times", "Time and memory of a fit", rows, columns, [note])
 
 
-Columns = list[tuple[str, Sequence[Cell]]]
+def cases_table(records: Sequence[Record]) -> Table:
+    """Return a line for every case of the records: how its numbers were made, and by which session."""
+    latest: dict[tuple[Any, ...], tuple[int, Record]] = {}  # of records of the same round, the last counts
+    session = 0
+    for record in records:
+        if record.get("kind") == "session":
+            session += 1
+        elif record.get("kind") in ("score", "histogram"):
+            latest[identity(record)] = (max(session, 1), record)
+    groups: dict[tuple[Setting, str], list[tuple[int, Record]]] = {}
+    for number, record in latest.values():
+        groups.setdefault((setting_of(record), record["kind"]), []).append((number, record))
+    rows = []
+    for setting, kind in sorted(groups, key=lambda group: (*setting_order(group[0]), group[1])):
+        numbers, found = zip(*groups[setting, kind], strict=True)
+        seeds = sorted({int(record["seed"]) for record in found})
+        is_score = kind == "score"
+        words = (
+            title_of(setting.dataset),
+            method_title(setting.method),
+            setting.preparation,
+            _place_of(setting) if is_score else "Fig. 1b",
+            found[0]["n"],
+            found[0]["k"],
+            setting.n_iter,
+            len(found),
+            "–".join(map(str, dict.fromkeys((seeds[0], seeds[-1])))),
+            found[0].get("n_starts", MISSING),
+            f"{100 * sum(each['acc'] for each in found) / len(found):.2f}" if is_score else MISSING,
+            ", ".join(map(str, sorted(set(numbers)))),
+        )
+        rows.append(tuple(Cell(str(word)) for word in words))
+    columns = ("data set", "method", "preparation", "shows", "rows", "k", "passes", "rounds", "seeds", "starts", "acc")
+    note = (
+        "A round depends on its seed alone. starts: k-means++ runs in each round; the one of least inertia counts. "
+        "acc: average accuracy in percent."
+    )
+    return Table("cases", "Every case", (*columns, "session"), tuple(rows), 4, (note,))
 
 
-def _table(name: str, title: str, columns: Columns, n_names: int, remarks: Sequence[str]) -> Table:
-    headings, cells = zip(*columns, strict=True)
-    return Table(name, title, headings, tuple(zip(*cells, strict=True)), n_names, tuple(remarks))
+def _place_of(setting: Setting) -> str:
+    """Where the page shows a case."""
+    if setting.is_default:
+        return "Table 1"
+    if setting.n_rows is not None:
+        return "Fig. 3"
+    return "Fig. 1a" if setting.n_iter > 1 else "Fig. 2"
 
 
-def _row_names(rows: Sequence[tuple[str, str]]) -> Columns:
-    methods, preparations = ([Cell(method_title(row[0])) for row in rows], [Cell(row[1]) for row in rows])
-    return [("method", methods), ("preparation", preparations)]
+def _by_method(
+    name: str,
+    title: str,
+    methods: Sequence[tuple[str, str]],
+    columns: Sequence[tuple[str, list[Cell]]],
+    remarks: Sequence[str],
+) -> Table:
+    """A table with a line for each method and preparation."""
+    headings = ("method", "preparation", *(heading for heading, _ in columns))
+    rows = (
+        (Cell(method_title(method)), Cell(preparation), *(cells[place] for _, cells in columns))
+        for place, (method, preparation) in enumerate(methods)
+    )
+    return Table(name, title, headings, tuple(rows), 2, tuple(remarks))
 
 
 def _numbers(values: Sequence[float | None], paper: Sequence[float | None] = ()) -> list[Cell]:
@@ -173,18 +246,16 @@ def _numbers(values: Sequence[float | None], paper: Sequence[float | None] = ())
 
 def text(table: Table) -> str:
     """Return a table for the terminal: aligned columns, the best marked by a star."""
-    shown = [[_with_paper(f"{cell.text}{'*' if cell.best else ''}", cell) for cell in row] for row in table.rows]
-    widths = [max(map(len, column)) for column in zip(table.columns, *shown, strict=True)]
+    rows = [[cell.words("{}*") for cell in row] for row in table.rows]
+    widths = [max(map(len, column)) for column in zip(table.columns, *rows, strict=True)]
+    sides = "<" * table.n_names + ">" * (len(widths) - table.n_names)
 
     def line(cells: Sequence[str]) -> str:
-        aligned = [
-            cell.ljust(width) if place < table.n_names else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ]
+        aligned = (f"{cell:{side}{width}}" for cell, side, width in zip(cells, sides, widths, strict=True))
         return "  ".join(aligned).rstrip()
 
     rule = "  ".join("-" * width for width in widths)
-    return "\n".join([table.title, "", line(table.columns), rule, *map(line, shown), "", *table.notes]) + "\n"
+    return "\n".join([table.title, "", line(table.columns), rule, *map(line, rows), "", *table.notes]) + "\n"
 
 
 def markdown(table: Table) -> str:
@@ -194,7 +265,7 @@ def markdown(table: Table) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
     rule = ["---" if place < table.n_names else "---:" for place in range(len(table.columns))]
-    rows = [[_with_paper(f"**{cell.text}**" if cell.best else cell.text, cell) for cell in row] for row in table.rows]
+    rows = [[cell.words("**{}**") for cell in row] for row in table.rows]
     notes = [f"{note}\n" for note in table.notes]
     return "\n".join([f"### {table.title}", "", *map(line, (table.columns, rule, *rows)), "", *notes])
 
@@ -238,17 +309,13 @@ def latex(table: Table) -> str:
     def line(cells: Iterable[str]) -> str:
         return " & ".join(cells) + " \\\\"
 
-    def shown(cell: Cell) -> str:
-        own = escaped(cell.text)
-        return _with_paper(f"\\textbf{{{own}}}" if cell.best else own, cell)
-
     return LATEX.format(
         title=escaped(table.title),
         notes=escaped(" ".join(table.notes)),
         name=table.name,
         layout="l" * table.n_names + "r" * (len(table.columns) - table.n_names),
         head=line(map(escaped, table.columns)),
-        body="\n".join(line(map(shown, row)) for row in table.rows),
+        body="\n".join(line(cell.words("\\textbf{{{}}}", escaped) for cell in row) for row in table.rows),
     )
 
 
@@ -263,8 +330,43 @@ def escaped(words: str) -> str:
     return words.translate(LATEX_SIGNS)
 
 
-def _with_paper(own: str, cell: Cell) -> str:
-    return f"{own} ({cell.paper})" if cell.paper else own
-
-
 RENDERERS: dict[str, Callable[[Table], str]] = {".txt": text, ".md": markdown, ".csv": csv_text, ".tex": latex}
+
+
+PAPER_NAMES = {"table1": "Table 1. ", "table2": "Table 2. "}
+OURS = frozenset(map(method_title, OWN))
+LONG = 40  # lines from which a table scrolls in its box
+
+
+def html_table(table: Table) -> str:
+    """Return a table for the page, in a box that scrolls by itself; every heading is a button that sorts."""
+    name, title = escape(table.name), escape(PAPER_NAMES.get(table.name, "") + table.title)
+    kinds = ["word" if place < table.n_names else "number" for place in range(len(table.columns))]
+    heads = "".join(
+        f'<th scope="col" class="{kind}" aria-sort="none"><button type="button">{escape(column)}'
+        '<span class="arrow" aria-hidden="true"></span></button></th>'
+        for kind, column in zip(kinds, table.columns, strict=True)
+    )
+    body = ""
+    for row in table.rows:
+        cells = ""
+        for cell, kind, has_paper in zip(row, kinds, table.with_paper, strict=True):
+            own = escape(cell.text)
+            shown = f"<strong>{own}</strong>" if cell.best else own
+            # Where others of the column have the paper beside them, an empty place keeps the figures in line.
+            shown += f' <small title="the paper">{escape(cell.paper)}</small>' if has_paper else ""
+            tag, scope = ("td", "") if cells else ("th", ' scope="row"')
+            cells += f'<{tag}{scope} class="{kind}" data-value="{own}">{shown}</{tag}>'
+        # Rows of the methods that the page is about are told from the others.
+        mark = ' class="ours"' if OURS & {cell.text for cell in row} else ""
+        body += f"<tr{mark}>{cells}</tr>\n"
+    notes = [*table.remarks, *(["Small figures: the paper."] if any(table.with_paper) else [])]
+    is_long = len(table.rows) > LONG
+    notes += [f"{len(table.rows)} lines; the box scrolls."] if is_long else []
+    below = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return (
+        f'<figure class="table" id="{name}"><figcaption id="{name}-title">{title}</figcaption>\n'
+        f'<div class="box{" long" if is_long else ""}" tabindex="0" role="region" aria-labelledby="{name}-title">'
+        f'<table class="sortable"><thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n'
+        f'<div class="notes">{below}</div></figure>'
+    )

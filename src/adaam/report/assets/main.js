@@ -6,7 +6,7 @@
   Plot.follow(() => Exhibits.repaint());
 
   Tables.start();
-  if (data.overview.standings.length) Charts.show(document.getElementById("overview"), Charts.standings(data.overview));
+  if (data.standings.length) Charts.show(document.getElementById("overview"), Charts.standings(data.standings));
   for (const chart of data.charts) Charts.show(document.getElementById(chart.name), Charts.panels(chart));
   Exhibits.start();
   document.documentElement.dataset.ready = "true";

@@ -84,9 +84,9 @@ const Charts = (() => {
   }
 
   /* One line a data set, one mark a method: AdaAM, the paper, and what people run. */
-  function standings(overview) {
+  function standings(found) {
     return (width) => {
-      const sets = [...overview.standings].reverse();
+      const sets = [...found].reverse();
       const titles = sets.map((each) => escapeHtml(each.title));
       const today = [...new Set(sets.flatMap((each) => each.today.map((score) => score.name)))];
       const marks = [
