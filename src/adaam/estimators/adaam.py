@@ -1,28 +1,56 @@
 """AdaAM: the adaptive affinity matrix method as a scikit-learn transformer."""
 
-from typing import Any, Self
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from adaam._checks import check_clusters, check_components, check_kind, check_whole
 from adaam._typing import Tall
 from adaam.affinity import AdaptiveAffinity
-from adaam.affinity.adaptive import AllRows, MethodSettings, learn
+from adaam.affinity.adaptive import AllRows, LearnedMap, MethodSettings, counted_halves, learn
 from adaam.engines import DaskEngine, Engine, resolve_engine
+from adaam.engines.cluster.engine import client_engine
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
-from adaam.estimators.pooling import PooledModel, PoolingSettings, fit_array, fit_source
-from adaam.estimators.stored_rows import is_large
-from adaam.graph import Neighbors, paper_neighbors
-from adaam.large import RowBlocks, Stability
+from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, teller, with_callbacks
+from adaam.estimators.stored_rows import PAUSE_SECONDS, counted, is_large
+from adaam.graph import Neighbors, neighbor_graph, paper_neighbors
+from adaam.large import (
+    BlockedRows,
+    Deal,
+    RowBlocks,
+    SpreadBlocks,
+    Stability,
+    dealt_array,
+    engine_of_blocks,
+    stability,
+    stream_preparation,
+    taken_rows,
+)
 from adaam.planning import Plan, check_pairs, plan_fit
-from adaam.prepare import Preparation, prepared_sample, resolve_preparation, row_weights, warn_of_unlike_units
-from adaam.rows import RowSource, as_rows, read_all
+from adaam.prepare import (
+    LinearMap,
+    Preparation,
+    prepared_sample,
+    resolve_preparation,
+    row_weights,
+    warn_of_unlike_units,
+)
+from adaam.rows import ArrayRows, RowsError, RowSource, as_rows, read_all
 from adaam.selection import DistinctRows, counted_clusters
 
 # The affinity that goes with each named preparation, where the caller chose none.
 USUAL_AFFINITY = AdaptiveAffinity()
 AFFINITIES = {"linear": AdaptiveAffinity(rank=2.0, diagonal="drop", constraint="degrees")}
+
+
+class Settings(NamedTuple):
+    """What a fit was told, checked."""
+
+    preparation: Preparation
+    affinity: AdaptiveAffinity
+    pairs: Any
+    engine: Engine
 
 
 class AdaAM(CallbackSupportMixin, LinearMetric):
@@ -170,64 +198,108 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         self : AdaAM
             The fitted learner.
         """
-        n_iter = check_whole("n_iter", self.n_iter)
+        check_whole("n_iter", self.n_iter)
         preparation = resolve_preparation(self.preparation)
-        settings = self._affinity_settings()
-        engine = resolve_engine(self.engine)
-        pairs = self._pairs(neighbors)
-        X = self._arrived(X, pairs)
-        n_clusters = self.n_clusters_ = self._cluster_number(X, sample_weight, engine)
-        pooling = PoolingSettings(
-            n_clusters=n_clusters,
-            n_components=self.n_components,
-            neighbor_count=self._neighbor_count,
-            n_iter=n_iter,
-            preparation=preparation,
-            affinity=settings,
-            pairs=pairs,
-            engine=engine,
-            verbose=self.verbose,
-        )
+        affinity, engine = self._affinity_settings(), resolve_engine(self.engine)
+        told = Settings(preparation, affinity, self._pairs(neighbors), engine)
+        X = self._arrived(X, told.pairs)
+        self.n_clusters_ = self._cluster_number(X, sample_weight, engine)
         if isinstance(X, RowSource):
             with fit_phases(self, 2, None) as phase:
-                return self._stored(fit_source(X, sample_weight, pooling, phase), X.dtype, pooling)
-        check_clusters(n_clusters, X.shape[0])
+                with phase("preparation"):
+                    dealt = self._blocks_of_source(X, sample_weight, told)
+                self._fit_blocks(*dealt, told, phase, X.dtype)
+            return self
+        check_clusters(self.n_clusters_, X.shape[0])
         warn_of_unlike_units(X, preparation, getattr(self, "feature_names_in_", None))
-        planned = plan_fit(X.shape, n_clusters, pairs, engine)
-        with fit_phases(self, 4 if planned.exact else 2, X) as phase:
-            if planned.exact:
-                model = self._all_pairs(X, sample_weight, neighbors, pooling, planned, phase)
+        plan = plan_fit(X.shape, self.n_clusters_, told.pairs, engine)
+        with fit_phases(self, 4 if plan.exact else 2, X) as phase:
+            if plan.exact:
+                self._fit_pairs(X, sample_weight, neighbors, plan, told, phase)
             else:
-                model = fit_array(X, sample_weight, pooling, phase)
-            return self._stored(model, X.dtype, pooling)
+                with phase("preparation"):
+                    blocks = self._blocks_of_array(X, sample_weight, told)
+                self._fit_blocks(*blocks, told, phase, X.dtype)
+        return self
 
-    def _all_pairs(
-        self, X: Tall, sample_weight: Any, neighbors: Any, settings: PoolingSettings, planned: Plan, phase: FitPhases
-    ) -> PooledModel:
+    def _fit_pairs(
+        self, X: Tall, sample_weight: Any, neighbors: Any, plan: Plan, told: Settings, phase: FitPhases
+    ) -> None:
         """Learn from every pair: all rows are one block."""
-        engine, n_clusters, is_given = settings.engine, settings.n_clusters, neighbors is not None
+        given = neighbors is not None
         with phase("preparation"):
-            prepared, sample = prepared_sample(X, sample_weight, settings.preparation, engine, rows_are_nodes=is_given)
-        n_components = check_components(self.n_components, n_clusters, sample.X.shape[1])
+            prepared, sample = prepared_sample(X, sample_weight, told.preparation, told.engine, rows_are_nodes=given)
+        method = self._method(told, sample.X.shape[1])
         n_neighbors = self._neighbor_count(sample.size)
         with phase("neighbours"):
             source = Neighbors(sample, neighbors)
             graph = source(n_neighbors)
-        method = MethodSettings(n_clusters, n_components, settings.n_iter, settings.affinity)
         learned = learn(AllRows(sample), method, lambda _: graph, phase=phase)
-        return PooledModel(prepared, learned, None, n_neighbors, planned, source.recall)
+        self.n_neighbors_, self.knn_recall_, self.stability_ = n_neighbors, source.recall, None
+        self._store(prepared, learned, plan, told, X.dtype)
 
-    def _stored(self, model: PooledModel, dtype: Any, settings: PoolingSettings) -> Self:
+    def _blocks_of_array(self, X: Tall, sample_weight: Any, told: Settings) -> tuple[BlockedRows | SpreadBlocks, Plan]:
+        """Deal rows in memory, or on a cluster, to blocks."""
+        engine = told.engine
+        weights = row_weights(sample_weight, X.shape[0], engine)
+        n_present = X.shape[0] if isinstance(weights, float) else int((weights > 0).sum())
+        plan = plan_fit((n_present, X.shape[1]), self.n_clusters_, told.pairs, engine, X.dtype.itemsize)
+        deal = Deal(plan.n_samples, plan.n_used, plan.n_blocks, _seed(told.pairs))
+        return dealt_array(engine.asarray(X), weights, deal, told.preparation, engine), plan
+
+    def _blocks_of_source(self, source: RowSource, sample_weight: Any, told: Settings) -> tuple[BlockedRows, Plan]:
+        """Read rows once, to keep those that take part; and before that to count them, if that must be."""
+        engine, tell = told.engine, teller(self.verbose, PAUSE_SECONDS)
+        if isinstance(engine, DaskEngine):
+            engine = client_engine(engine)  # the rows are read by this process
+        weights, n_rows, n_present = counted(source, sample_weight)
+        if n_rows < 2:
+            raise RowsError(f"{source.label}: holds {n_rows} row(s); a fit needs at least 2.")
+        check_clusters(self.n_clusters_, n_rows)
+        # A source that is small after all is one block, which is all pairs.
+        shape, itemsize = (n_present, source.n_features), source.dtype.itemsize
+        plan = plan_fit(shape, self.n_clusters_, told.pairs, engine, itemsize, stored=True)
+        deal = Deal(plan.n_samples, plan.n_used, plan.n_blocks, _seed(told.pairs))
+        engine = engine_of_blocks(engine, deal)
+        X, held = taken_rows(source, weights, deal, tell)
+        prepared = stream_preparation(ArrayRows(X, source.label), held, told.preparation, engine, tell)
+        return BlockedRows(X, 1.0 if held is None else engine.asarray(held), None, deal, prepared, engine), plan
+
+    def _fit_blocks(
+        self, rows: BlockedRows | SpreadBlocks, plan: Plan, told: Settings, phase: FitPhases, dtype: Any
+    ) -> None:
+        """Learn from the pairs within row blocks."""
+        with phase("row blocks"):
+            method = self._method(told, len(rows.prepared.components))
+            counts = counted_halves(rows)
+            smallest = min(min(half.sizes) for half in counts)
+            n_neighbors = self._neighbor_count(sum(half.size for half in counts))
+            if n_neighbors > smallest - 1:
+                raise ValueError(
+                    f"n_neighbors={n_neighbors} needs row blocks of more than {n_neighbors} rows, but the smallest of "
+                    f"{rows.n_blocks} has {smallest:g} (weights counted). Use RowBlocks with more rows, or fewer "
+                    "neighbours."
+                )
+            graph = partial(neighbor_graph, n_neighbors=n_neighbors)
+            learned = learn(rows, method, graph, counted=counts, tell=teller(self.verbose, PAUSE_SECONDS))
+            self.n_neighbors_, self.knn_recall_, self.stability_ = n_neighbors, None, None
+            if learned.halves:
+                halves = [half.components for half in learned.halves]
+                gram, smaller = learned.evidence.counts.gram, int(min(half.size for half in counts))
+                self.stability_ = stability(learned.projection.components, halves, gram, smaller)
+        self._store(rows.prepared, learned, plan, told, dtype)
+
+    def _method(self, told: Settings, rank: int) -> MethodSettings:
+        """Settings of the method for prepared rows of this rank."""
+        n_components = check_components(self.n_components, self.n_clusters_, rank)
+        return MethodSettings(self.n_clusters_, n_components, self.n_iter, told.affinity)
+
+    def _store(self, prepared: LinearMap, learned: LearnedMap, plan: Plan, told: Settings, dtype: Any) -> None:
         """Keep what was learned."""
-        learned = model.learned
         precision = np.float32 if dtype == np.float32 else np.float64
-        preparation, engine = settings.preparation, settings.engine
-        self._store_map(model.prepared, learned.projection, learned.moments, precision, preparation, engine)
-        self.cuts_, self.n_neighbors_, self.knn_recall_ = learned.cuts, model.n_neighbors, model.recall
-        plan = self.plan_ = model.plan
-        self.pairs_ = "all" if plan.exact else RowBlocks(plan.block_rows, plan.n_blocks, settings.seed())
-        self.stability_ = model.stability
-        return self
+        self._store_map(prepared, learned.projection, learned.moments, precision, told.preparation, told.engine)
+        self.cuts_, self.plan_ = learned.cuts, plan
+        self.pairs_ = "all" if plan.exact else RowBlocks(plan.block_rows, plan.n_blocks, _seed(told.pairs))
 
     def _pairs(self, neighbors: Any) -> Any:
         """Choice of pairs; a graph that the caller brings is one of all rows."""
@@ -280,3 +352,8 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         )
         settings.check()
         return settings
+
+
+def _seed(pairs: Any) -> int:
+    """Seed of row blocks, those of "auto" included."""
+    return (pairs if isinstance(pairs, RowBlocks) else RowBlocks()).random_state
