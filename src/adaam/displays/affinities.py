@@ -4,11 +4,11 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from adaam._checks import check_whole, check_word
 from adaam._typing import FloatVector
 from adaam.affinity.adaptive import AllRows, Evidence, MethodSettings, learn
-from adaam.affinity.clustered_graph import graph_pieces
 from adaam.displays.axes import Display, axes_for, fitted_metric, learner_of
 from adaam.estimators import AdaAM
 from adaam.graph import Neighbors
@@ -113,7 +113,7 @@ class GraphComponentsDisplay:
         sample, graph = relearned_graph(estimator, X, n_neighbors, sample_weight, neighbors)
         graph = graph.host()
         edges = csr_array((graph.shares, graph.indices, graph.starts), shape=(graph.n_rows, graph.n_rows))
-        sizes = np.bincount(graph_pieces(edges), sample.weights)
+        sizes = np.bincount(connected_components(edges, directed=False)[1], sample.weights)
         return cls(np.sort(sizes)[::-1]).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, max_bars: int = 30, **kwargs: Any) -> Self:
