@@ -17,14 +17,17 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from adaam._checks import check_number, check_word
-from adaam._typing import Column, Constraint, DiagonalRule, FloatMatrix, Tall
+from adaam._typing import Column, Constraint, DiagonalRule, FloatMatrix, FloatVector, Tall
 from adaam.affinity.heat import HalfAffinity, HeatKernel, heat_affinity, resolve_heat
 from adaam.affinity.values import DiagonalAffinity, SumAffinity
 from adaam.engines import Engine, Graph
-from adaam.engines.blocks import total
+from adaam.engines.blocks import ordered_map, row_blocks, spread, total
 from adaam.engines.pruned.cut import kept_from
+from adaam.engines.pruned.tiles import upper_tiles
 from adaam.linalg import Projection, degree_projection, projected_left_vectors, whitening
 from adaam.prepare import Sample
+
+TILE_ROWS = 1024  # of a tile whose magnitudes are counted
 
 GraphOf: TypeAlias = Callable[[Sample], Graph]
 
@@ -151,6 +154,34 @@ def pruned_beside(
     engine, weights = sample.engine, sample.engine_weights
     cut, laplacian, _ = engine.cut_laplacian(factor, t, sample.X, weights, diagonal, other.half)
     return PrunedAffinity(factor, cut, weights, diagonal, engine), laplacian
+
+
+def magnitude_counts(affinity: PrunedAffinity, n_bins: int = 200) -> tuple[FloatVector, float]:
+    """Count the entries of PP' by magnitude in equal bins from 0 to the returned upper end.
+
+    No entry exceeds the largest squared length of a row of P, so one pass suffices.
+    """
+    P = affinity.engine.to_host(affinity.factor)
+    weights, diagonal = (
+        spread(affinity.engine.to_host(column), len(P)) for column in (affinity.weights, affinity.diagonal)
+    )
+    squares = np.einsum("ij,ij->i", P, P)
+    top = float(squares.max())
+    scale = n_bins / top if top > 0 else 0.0
+
+    def counted(values: FloatMatrix, shares: FloatMatrix) -> FloatVector:
+        bins = np.minimum((np.abs(values).ravel() * scale).astype(np.intp), n_bins - 1)
+        return np.bincount(bins, shares.ravel(), n_bins)
+
+    def row_counts(rows: slice) -> FloatVector:
+        total = np.zeros(n_bins)
+        for columns, tile in upper_tiles(P, rows, TILE_ROWS):
+            shares = 2.0 * np.outer(weights[rows], weights[columns])
+            total += counted(tile, np.triu(shares, k=1) if columns.start == rows.start else shares)
+        return total
+
+    blocks = row_blocks(len(P), TILE_ROWS)
+    return counted(squares, diagonal) + sum(ordered_map(row_counts, blocks)), top
 
 
 def diagonal_counts(sample: Sample, diagonal: DiagonalRule, share: float = 1.0) -> Column:

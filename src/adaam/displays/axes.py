@@ -1,9 +1,8 @@
 """The displays' door to matplotlib, and what they share of scikit-learn's models."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Self, cast
+from typing import Any, Self
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from adaam.estimators import LinearMetric
@@ -77,19 +76,3 @@ def fitted_metric(model: Any) -> LinearMetric:
         )
     check_is_fitted(model)
     return model
-
-
-def learner_of(model: LinearMetric) -> LinearMetric:
-    """The learner inside a clusterer, or the learner itself."""
-    return cast(LinearMetric, getattr(model, "metric_", model))
-
-
-def check_image_shape(image_shape: Any, n_features: int, otherwise: str) -> None:
-    """An image has as many pixels as a row has features; None is no image."""
-    if image_shape is None:
-        return
-    if isinstance(image_shape, str) or np.shape(image_shape) != (2,) or np.prod(image_shape) != n_features:
-        raise ValueError(
-            f"image_shape={image_shape!r} does not fit {n_features} features. "
-            f"Use (rows, columns) whose product is that number, {otherwise}."
-        )

@@ -7,7 +7,7 @@ import numpy as np
 
 from adaam._checks import check_whole
 from adaam._typing import FloatMatrix, FloatVector
-from adaam.displays.axes import KeptDisplay, axes_for, check_image_shape, fitted_metric
+from adaam.displays.axes import KeptDisplay, axes_for, fitted_metric
 from adaam.estimators import LinearMetric
 from adaam.estimators.linear_metric import feature_names
 from adaam.metric import FeatureContributions
@@ -34,10 +34,8 @@ class ComponentsDisplay:
 
     Attributes
     ----------
-    ax_, figure_
-        Where it was drawn.
-    axes_ : ndarray of matplotlib axes
-        One a component, inside `ax_`.
+    ax_, figure_, axes_
+        Where it was drawn, and the axes of each component inside `ax_`.
 
     Examples
     --------
@@ -112,6 +110,17 @@ class ComponentsDisplay:
         return self
 
 
+def check_image_shape(image_shape: Any, n_features: int, otherwise: str) -> None:
+    """An image has as many pixels as a row has features; None is no image."""
+    if image_shape is None:
+        return
+    if isinstance(image_shape, str) or np.shape(image_shape) != (2,) or np.prod(image_shape) != n_features:
+        raise ValueError(
+            f"image_shape={image_shape!r} does not fit {n_features} features. "
+            f"Use (rows, columns) whose product is that number, {otherwise}."
+        )
+
+
 def _square(model: Any) -> tuple[int, int] | None:
     side = isqrt(model.n_features_in_)
     nameless = not hasattr(model, "feature_names_in_")
@@ -161,19 +170,8 @@ class EigenvalueDisplay(KeptDisplay):
 
     Attributes
     ----------
-    ax_, figure_
-        Where it was drawn.
-    line_
-        The matplotlib line.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from adaam import AdaAM
-    >>> from adaam.displays import EigenvalueDisplay
-    >>> X, _ = load_digits(return_X_y=True)
-    >>> len(EigenvalueDisplay.from_estimator(AdaAM(10).fit(X)).eigenvalues)
-    10
+    ax_, figure_, line_
+        Where it was drawn, and the matplotlib line.
     """
 
     def __init__(self, eigenvalues: FloatVector) -> None:
@@ -202,20 +200,8 @@ class ContributionsDisplay:
 
     Attributes
     ----------
-    ax_, figure_
-        Where it was drawn.
-    bars_ or image_
-        The matplotlib bars, or the image.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from adaam import AdaAM
-    >>> from adaam.displays import ContributionsDisplay
-    >>> X = load_wine(as_frame=True).data
-    >>> display = ContributionsDisplay.from_estimator(AdaAM(3, n_neighbors=12, preparation="standard").fit(X))
-    >>> len(display.contributions.share)
-    13
+    ax_, figure_, bars_ or image_
+        Where it was drawn, and the matplotlib bars or the image.
     """
 
     def __init__(self, contributions: FeatureContributions, *, image_shape: tuple[int, int] | None = None) -> None:

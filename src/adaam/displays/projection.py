@@ -133,11 +133,7 @@ def _plane(Z: FloatMatrix, labels: Any) -> tuple[FloatMatrix, tuple[str, str]]:
 
 
 def _pair(Z: FloatMatrix, components: Any) -> tuple[FloatMatrix, tuple[str, str]]:
-    if np.shape(components) != (2,):
+    if np.shape(components) != (2,) or not all(number in range(Z.shape[1]) for number in components):
         raise ValueError(f"components={components!r} must name two of the components 0..{Z.shape[1] - 1}.")
-    first, second = (check_whole("components", number, at_least=0) for number in components)
-    if max(first, second) >= Z.shape[1]:
-        raise ValueError(
-            f"components={components} names component {max(first, second)}, but they are 0..{Z.shape[1] - 1}."
-        )
+    first, second = components
     return Z[:, [first, second]], (f"component {first}", f"component {second}")
