@@ -188,18 +188,16 @@ class MagnitudeDisplay(Display):
         if not isinstance(learner, AdaAM):
             raise TypeError(f"{type(learner).__name__} learns no adaptive affinity to draw. Use AdaAM.")
         sample, graph = relearned_graph(learner, X, None, sample_weight, neighbors)
-        method = MethodSettings(
-            learner.n_clusters_, learner.n_components_, learner.n_iter, learner._affinity_settings()
-        )
+        settings = learner._affinity_settings()
+        method = MethodSettings(learner.n_clusters_, learner.n_components_, learner.n_iter, settings)
         learned = learn(AllRows(sample), method, lambda _: graph)
         if not np.allclose(learned.cuts, learner.cuts_, rtol=SAME_CUT):
             raise ValueError(
                 f"X gives the cuts {learned.cuts[0]:.3g} and {learned.cuts[1]:.3g}, but the fit found "
-                f"{learner.cuts_[0]:.3g} and {learner.cuts_[1]:.3g}. Pass the rows, weights and neighbours the model was "
-                "fitted on."
+                f"{learner.cuts_[0]:.3g} and {learner.cuts_[1]:.3g}. Pass the rows, weights and neighbours the model "
+                "was fitted on."
             )
-        links = learned.evidence.final if which == "final" else learned.evidence.first
-        affinity = links.affinity
+        affinity = (learned.evidence.final if which == "final" else learned.evidence.first).affinity
         counts, top = magnitude_counts(affinity, n_bins)
         return cls(counts, top, float(affinity.cut)).plot(ax=ax, **kwargs)
 
