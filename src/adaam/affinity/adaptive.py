@@ -32,6 +32,7 @@ TILE_ROWS = 1024  # of a tile whose magnitudes are counted
 GraphOf: TypeAlias = Callable[[Sample], Graph]
 
 
+@dataclass(eq=False, repr=False)
 class AdaptiveAffinity(BaseEstimator):
     """Settings of the adaptive affinity; the defaults are the reference reading of the paper.
 
@@ -53,21 +54,12 @@ class AdaptiveAffinity(BaseEstimator):
         What the projection between the two is orthonormal under: X'X, or X'DX with the degrees of the graph.
     """
 
-    def __init__(
-        self,
-        alphas: tuple[float, float] = (2.5, 5.0),
-        rank: float = 1.0,
-        projection_rank: float = 1.0,
-        heat: HeatKernel | None = None,
-        diagonal: DiagonalRule = "keep",
-        constraint: Constraint = "gram",
-    ) -> None:
-        self.alphas = alphas
-        self.rank = rank
-        self.projection_rank = projection_rank
-        self.heat = heat
-        self.diagonal = diagonal
-        self.constraint = constraint
+    alphas: tuple[float, float] = (2.5, 5.0)
+    rank: float = 1.0
+    projection_rank: float = 1.0
+    heat: HeatKernel | None = None
+    diagonal: DiagonalRule = "keep"
+    constraint: Constraint = "gram"
 
     def check(self) -> None:
         """Raise if a setting is out of range."""

@@ -20,6 +20,7 @@ from adaam.prepare import Sample
 VOTE_TOLERANCE = 1e-9
 
 
+@dataclass(eq=False, repr=False)
 class ConsensusAffinity(BaseEstimator):
     """Consensus k-NN: a neighbour graph whose edges are confirmed by the neighbourhoods of other rows.
 
@@ -70,10 +71,9 @@ class ConsensusAffinity(BaseEstimator):
     (1797, 2)
     """
 
-    def __init__(self, n_neighbors: int = 5, threshold: float | str = "budget", heat: HeatKernel | None = None) -> None:
-        self.n_neighbors = n_neighbors
-        self.threshold = threshold
-        self.heat = heat
+    n_neighbors: int = 5
+    threshold: float | str = "budget"
+    heat: HeatKernel | None = None
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> SparseAffinity:
         """Build the graph of the sample.

@@ -28,6 +28,7 @@ class DominantNeighborhoods(SparseAffinity):
     n_iter: IntVector  # (n,): steps each took
 
 
+@dataclass(eq=False, repr=False)
 class DominantAffinity(BaseEstimator):
     """Dominant neighbourhoods: k nearest neighbours reduced to a maximal clique of mutually similar rows.
 
@@ -87,21 +88,12 @@ class DominantAffinity(BaseEstimator):
     (1797, 2)
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        heat: HeatKernel | None = None,
-        local_heat: HeatKernel | None = None,
-        max_iter: int = 100_000,
-        tol: float = 1e-8,
-        cut: float = 0.01,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.heat = heat
-        self.local_heat = local_heat
-        self.max_iter = max_iter
-        self.tol = tol
-        self.cut = cut
+    n_neighbors: int = 5
+    heat: HeatKernel | None = None
+    local_heat: HeatKernel | None = None
+    max_iter: int = 100_000
+    tol: float = 1e-8
+    cut: float = 0.01
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> DominantNeighborhoods:
         """Build the graph of the sample.

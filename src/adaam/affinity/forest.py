@@ -1,5 +1,6 @@
 """ClustRF-Bi: rows are alike when the trees of a forest send them to the same leaf."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from adaam.graph import neighbor_graph
 from adaam.prepare import Sample
 
 
+@dataclass(eq=False, repr=False)
 class ForestAffinity(BaseEstimator):
     """ClustRF-Bi: the share of trees of a clustering forest in which two rows fall into the same leaf.
 
@@ -82,19 +84,11 @@ class ForestAffinity(BaseEstimator):
     (150, 2)
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 20,
-        n_trees: int = 1000,
-        n_features: int | None = 30,
-        min_leaf: int = 1,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.n_trees = n_trees
-        self.n_features = n_features
-        self.min_leaf = min_leaf
-        self.random_state = random_state
+    n_neighbors: int = 20
+    n_trees: int = 1000
+    n_features: int | None = 30
+    min_leaf: int = 1
+    random_state: Any = 0
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> SparseAffinity:
         """Grow the forest, which finds its own neighbours, and keep the most alike rows of each.

@@ -45,6 +45,7 @@ class HalfAffinity:
         return gram + gram.T
 
 
+@dataclass(eq=False, repr=False)
 class HeatKernel(BaseEstimator):
     """Weight of an edge of length d: exp(-(d / bandwidth) ** power).
 
@@ -59,10 +60,9 @@ class HeatKernel(BaseEstimator):
         1 is the paper's kernel, 2 the Gaussian of most other work.
     """
 
-    def __init__(self, width: float = 10.0, rule: BandwidthRule = "mean", power: int = 1) -> None:
-        self.width = width
-        self.rule = rule
-        self.power = power
+    width: float = 10.0
+    rule: BandwidthRule = "mean"
+    power: int = 1
 
     def check(self) -> None:
         """Raise if a setting is out of range."""
@@ -110,6 +110,7 @@ def linked_share(taken: csr_array) -> csr_array:
     return csr_array(taken + taken.T - taken.multiply(taken.T))
 
 
+@dataclass(eq=False, repr=False)
 class KNNAffinity(BaseEstimator):
     """The k-nearest-neighbour heat-kernel graph, the affinity LPP was made for.
 
@@ -121,9 +122,8 @@ class KNNAffinity(BaseEstimator):
         Weights of the edges; None means `HeatKernel()`.
     """
 
-    def __init__(self, n_neighbors: int = 5, heat: HeatKernel | None = None) -> None:
-        self.n_neighbors = n_neighbors
-        self.heat = heat
+    n_neighbors: int = 5
+    heat: HeatKernel | None = None
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> HalfAffinity:
         """Build the graph of the sample."""

@@ -1,5 +1,6 @@
 """AdaAM: the adaptive affinity matrix method as a scikit-learn transformer."""
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -53,6 +54,7 @@ class Settings(NamedTuple):
     engine: Engine
 
 
+@dataclass(eq=False, repr=False)
 class AdaAM(CallbackSupportMixin, LinearMetric):
     """Learn a linear map and Mahalanobis metric in which clusters separate, from unlabelled rows.
 
@@ -104,8 +106,8 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     n_clusters_, n_components_, n_neighbors_ : int
         What was used.
     knn_recall_ : float or None
-        Share of the neighbours that are true nearest ones, measured on 100 rows by brute force; 1.0 below 4,096 rows,
-        where the search itself is brute force. None if neighbours were given, or searched within row blocks.
+        Share of the neighbours that are true nearest ones: 1.0, since searches are exact. None if neighbours were
+        given, or searched within row blocks.
     pairs_ : "all" or RowBlocks
         Which pairs were used.
     plan_ : Plan
@@ -146,33 +148,16 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     (1797, 10)
     """
 
-    knn_recall_: float | None
-    pairs_: str | RowBlocks
-    plan_: Plan
-    stability_: Stability | None
-
-    def __init__(
-        self,
-        n_clusters: int | str = 8,
-        *,
-        n_components: int | None = None,
-        n_neighbors: int | None = None,
-        n_iter: int = 1,
-        preparation: str | Preparation = "unit",
-        affinity: AdaptiveAffinity | None = None,
-        engine: str | Engine = "auto",
-        pairs: str | RowBlocks = "auto",
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.n_iter = n_iter
-        self.preparation = preparation
-        self.affinity = affinity
-        self.engine = engine
-        self.pairs = pairs
-        self.verbose = verbose
+    n_clusters: int | str = 8
+    _: KW_ONLY
+    n_components: int | None = None
+    n_neighbors: int | None = None
+    n_iter: int = 1
+    preparation: str | Preparation = "unit"
+    affinity: AdaptiveAffinity | None = None
+    engine: str | Engine = "auto"
+    pairs: str | RowBlocks = "auto"
+    verbose: int = 0
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, neighbors: Any = None) -> Self:
@@ -235,8 +220,9 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             source = Neighbors(sample, neighbors)
             graph = source(n_neighbors)
         learned = learn(AllRows(sample), method, lambda _: graph, phase=phase)
-        self.n_neighbors_, self.knn_recall_, self.stability_ = n_neighbors, source.recall, None
         self._store(prepared, learned, plan, told, X.dtype)
+        self.n_neighbors_, self.knn_recall_ = n_neighbors, source.recall
+        self.stability_: Stability | None = None
 
     def _blocks_of_array(self, X: Tall, sample_weight: Any, told: Settings) -> tuple[BlockedRows | SpreadBlocks, Plan]:
         """Deal rows in memory, or on a cluster, to blocks."""
@@ -282,12 +268,12 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
                 )
             graph = partial(neighbor_graph, n_neighbors=n_neighbors)
             learned = learn(rows, method, graph, counted=counts, tell=teller(self.verbose, PAUSE_SECONDS))
+            self._store(rows.prepared, learned, plan, told, dtype)
             self.n_neighbors_, self.knn_recall_, self.stability_ = n_neighbors, None, None
             if learned.halves:
                 halves = [half.components for half in learned.halves]
                 gram, smaller = learned.evidence.counts.gram, int(min(half.size for half in counts))
                 self.stability_ = stability(learned.projection.components, halves, gram, smaller)
-        self._store(rows.prepared, learned, plan, told, dtype)
 
     def _method(self, told: Settings, rank: int) -> MethodSettings:
         """Settings of the method for prepared rows of this rank."""

@@ -5,6 +5,7 @@ together with the smallest eigenvectors of its Laplacian, which pull its pieces 
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -55,6 +56,7 @@ class Start(NamedTuple):
     gamma: float
 
 
+@dataclass(eq=False, repr=False)
 class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     """Cluster rows by a neighbour graph that is learned until it falls into as many pieces as there are clusters.
 
@@ -110,22 +112,13 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     array([20, 20, 20])
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_neighbors: int | None = None,
-        max_iter: int = 30,
-        preparation: str | Preparation = "center",
-        engine: str | Engine = "auto",
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.max_iter = max_iter
-        self.preparation = preparation
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_neighbors: int | None = None
+    max_iter: int = 30
+    preparation: str | Preparation = "center"
+    engine: str | Engine = "auto"
+    verbose: int = 0
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -196,6 +189,7 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class PCAN(LinearMetric, CAN):
     """Learn a linear map and, in it, a neighbour graph that falls into as many pieces as there are clusters.
 
@@ -207,14 +201,14 @@ class PCAN(LinearMetric, CAN):
     ----------
     n_clusters : int, default=8
         Number of clusters c.
-    n_components : int, default=None
-        Dimension of the learned space; None means `n_clusters`, or the rank of the data if that is smaller.
-        (The authors' code takes one less.)
     n_neighbors : int, default=None
         Neighbours of each row in the first graph; they set how wide rows spread in all later ones. None means as in
         `CAN`.
     max_iter, preparation, engine, verbose
         As in `CAN`. The preparation "center" removes nothing but directions in which the rows do not vary.
+    n_components : int, default=None
+        Dimension of the learned space; None means `n_clusters`, or the rank of the data if that is smaller.
+        (The authors' code takes one less.)
 
     Attributes
     ----------
@@ -249,24 +243,8 @@ class PCAN(LinearMetric, CAN):
     (60, 3)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_components: int | None = None,
-        n_neighbors: int | None = None,
-        max_iter: int = 30,
-        preparation: str | Preparation = "center",
-        engine: str | Engine = "auto",
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.max_iter = max_iter
-        self.preparation = preparation
-        self.engine = engine
-        self.verbose = verbose
+    _: KW_ONLY
+    n_components: int | None = None
 
     def _rules(self, X: Any, prepared: LinearMap, sample: Sample, start: Start) -> tuple[Rebuild, Keep]:
         """Rows spread over all rows, by distance in a projection learned from the last graph, which is kept."""

@@ -1,5 +1,6 @@
 """LPP as an estimator of its own, on any affinity."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from scipy.sparse import csr_array, issparse
@@ -15,6 +16,7 @@ from adaam.prepare import Preparation, prepared_sample, resolve_preparation
 from adaam.projection import lpp
 
 
+@dataclass(eq=False, repr=False)
 class LPP(CallbackSupportMixin, LinearMetric):
     """Locality preserving projection: a linear map that keeps rows of high affinity together.
 
@@ -39,7 +41,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
     eigenvalues_ : ndarray of shape (n_components_,)
         Eigenvalues, ascending: 0 for directions in which linked rows coincide.
     knn_recall_ : float or None
-        Share of the neighbours that are true nearest ones, measured as in `AdaAM`; None where none were looked for.
+        As in `AdaAM`; None where no neighbours were looked for.
     components_, mean_, covariance_, n_components_, preparation_, engine_, n_features_in_, feature_names_in_
         As in `AdaAM`.
 
@@ -56,22 +58,13 @@ class LPP(CallbackSupportMixin, LinearMetric):
     (1797, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        affinity: AffinityLearner | None = None,
-        scaling: ColumnScaling = "unit",
-        preparation: str | Preparation = "center",
-        engine: str | Engine = "auto",
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.affinity = affinity
-        self.scaling = scaling
-        self.preparation = preparation
-        self.engine = engine
-        self.verbose = verbose
+    n_components: int = 2
+    _: KW_ONLY
+    affinity: AffinityLearner | None = None
+    scaling: ColumnScaling = "unit"
+    preparation: str | Preparation = "center"
+    engine: str | Engine = "auto"
+    verbose: int = 0
 
     @with_callbacks
     def fit(

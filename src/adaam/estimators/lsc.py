@@ -1,6 +1,7 @@
 """LSC: landmark spectral clustering."""
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -110,6 +111,7 @@ def _blocks(X: Tall, landmarks: FloatMatrix) -> list[slice]:
 LANDMARKS = {"kmeans": kmeans_landmarks, "random": sampled_landmarks}
 
 
+@dataclass(eq=False, repr=False)
 class LSC(ClusterMixin, BaseEstimator):
     """Spectral clustering of a graph that links rows through landmarks, in time linear in the number of rows.
 
@@ -163,24 +165,14 @@ class LSC(ClusterMixin, BaseEstimator):
     array([200, 200])
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_landmarks: int = 1000,
-        n_nearest: int = 5,
-        landmarks: str = "kmeans",
-        bandwidth: str | float = "mean",
-        n_init: int = 10,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_landmarks = n_landmarks
-        self.n_nearest = n_nearest
-        self.landmarks = landmarks
-        self.bandwidth = bandwidth
-        self.n_init = n_init
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_landmarks: int = 1000
+    n_nearest: int = 5
+    landmarks: str = "kmeans"
+    bandwidth: str | float = "mean"
+    n_init: int = 10
+    random_state: Any = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Cluster the rows.

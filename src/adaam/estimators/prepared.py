@@ -1,5 +1,6 @@
 """The preparation alone as a metric: the baseline of everything that is learned."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from adaam.linalg import Projection
 from adaam.prepare import Preparation, prepared_sample, resolve_preparation
 
 
+@dataclass(eq=False, repr=False)
 class PreparedMetric(LinearMetric):
     """Euclidean distance between prepared rows, in the form of a learned metric.
 
@@ -39,9 +41,9 @@ class PreparedMetric(LinearMetric):
     (178, 13)
     """
 
-    def __init__(self, preparation: str | Preparation = "unit", *, engine: str | Engine = "auto") -> None:
-        self.preparation = preparation
-        self.engine = engine
+    preparation: str | Preparation = "unit"
+    _: KW_ONLY
+    engine: str | Engine = "auto"
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the preparation.
