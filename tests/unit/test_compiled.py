@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 import adaam
 import oracles
-from adaam import LPP, AdaAM, KNNAffinity
+from adaam import LPP, AdaAM
 from adaam.engines import CPUEngine, compiled
 from adaam.engines.compiled import uses_numba
 

@@ -129,7 +129,13 @@ class DominantAffinity(BaseEstimator):
         size = 1 + int(np.diff(graph.starts).max(initial=0))
         found = map(search, row_blocks(graph.n_rows, max(1, BLOCK_BYTES // (16 * size**2))))
         neighbor_chosen, own, converged, n_iter = (np.concatenate(part) for part in zip(*found, strict=True))
-        _warn_if_moving(converged, max_iter)
+        n_moving = int(np.sum(~converged))
+        if n_moving:
+            warn_caller(
+                f"The dominant neighbourhoods of {n_moving} of {len(converged)} rows were still moving after "
+                f"max_iter={max_iter} steps; their shares were cut as they stood. Increase max_iter, or tol.",
+                ConvergenceWarning,
+            )
         kept = np.where(neighbor_chosen, graph.shares, 0.0)
         taken = csr_array((kept, graph.indices, graph.starts), shape=(graph.n_rows, graph.n_rows))
         affinity = edge_affinity(sample, graph, taken, own, heat)
@@ -199,35 +205,20 @@ def replicator(A: FloatMatrix, start: FloatMatrix, max_iter: int, tol: float) ->
     stays 0. They end non-negative, of sum 1, each system's as they were when it stopped. x'Ax never falls.
     """
     shares = start / start.sum(axis=1, keepdims=True)
-    converged = np.zeros(len(A), bool)
     n_iter = np.full(len(A), max_iter)
-    batch, x, moving = A, shares.copy(), np.arange(len(A))
+    x, moving = shares, np.arange(len(A))
     for step in range(1, max_iter + 1):
-        gain = x * (batch @ x[:, :, None])[:, :, 0]
+        gain = x * (A @ x[:, :, None])[:, :, 0]
         mean = gain.sum(axis=1, keepdims=True)
         # Rows without any affinity gain nothing by moving.
         following = np.divide(gain, mean, out=x.copy(), where=mean > 0)
-        still = np.abs(following - x).sum(axis=1) < tol
-        x = following
-        resting = still & ~converged[moving]
-        shares[moving[resting]] = x[resting]
-        converged[moving[resting]] = True
-        n_iter[moving[resting]] = step
-        left = ~converged[moving]
-        if not left.any():
+        left = np.abs(following - x).sum(axis=1) >= tol
+        shares[moving], x = following, following
+        if not left.all():
+            n_iter[moving[~left]] = step
+            A, x, moving = A[left], x[left], moving[left]
+        if len(moving) == 0:
             break
-        # Leaving finished systems out costs a copy of the others, so it waits until it halves the work.
-        if left.sum() <= len(left) // 2:
-            batch, x, moving = batch[left], x[left], moving[left]
-    shares[moving[~converged[moving]]] = x[~converged[moving]]
+    converged = np.ones(len(shares), bool)
+    converged[moving] = False
     return Rest(shares, converged, n_iter)
-
-
-def _warn_if_moving(converged: BoolArray, max_iter: int) -> None:
-    n_moving = int(np.sum(~converged))
-    if n_moving:
-        warn_caller(
-            f"The dominant neighbourhoods of {n_moving} of {len(converged)} rows were still moving after "
-            f"max_iter={max_iter} steps; their shares were cut as they stood. Increase max_iter, or tol.",
-            ConvergenceWarning,
-        )

@@ -98,12 +98,6 @@ def heat_affinity(graph: Graph, kernel: HeatKernel | None, sample: Sample) -> Ha
     return HalfAffinity(graph.heat_half(fitted, sample.engine_weights), sample.engine)
 
 
-def neighbor_affinity(graph: NeighborGraph, values: FloatVector, sample: Sample) -> SparseAffinity:
-    """Values on the entries of a graph, the larger of the two directions; copies of a row are linked with value 1."""
-    half = graph.half(values, sample.weights, same_both_ways=False)
-    return SparseAffinity(csr_array(half + half.T), sample.engine)
-
-
 def linked_share(taken: csr_array) -> csr_array:
     """Share of the pairs of copies of two rows that are linked when either takes the other."""
     # Row i takes the same f of j's copies for all its own, and j the same g of i's: together f + g - fg are linked.

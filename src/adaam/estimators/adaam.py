@@ -161,7 +161,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, neighbors: Any = None) -> Self:
-        """Learn the map.
+        """Learn the map and return the learner.
 
         Parameters
         ----------
@@ -177,11 +177,6 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             A neighbour graph of the rows: (indices, distances), a sparse array of distances, or an object with
             `kneighbors` fitted on the same rows. None means found by the engine in the prepared space. A graph of
             all rows goes with all pairs.
-
-        Returns
-        -------
-        self : AdaAM
-            The fitted learner.
         """
         check_whole("n_iter", self.n_iter)
         preparation = resolve_preparation(self.preparation)

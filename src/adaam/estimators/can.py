@@ -122,7 +122,7 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Cluster the rows.
+        """Cluster the rows and return the clusterer.
 
         Parameters
         ----------
@@ -130,11 +130,6 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             Rows to cluster.
         y : None
             Ignored.
-
-        Returns
-        -------
-        self : object
-            The fitted clusterer.
         """
         n_clusters = check_whole("n_clusters", self.n_clusters)
         max_iter = check_whole("max_iter", self.max_iter)
@@ -221,14 +216,10 @@ class PCAN(LinearMetric, CAN):
 
     Notes
     -----
-    Equal rows are not merged, and a `ConvergenceWarning` is given, as by `CAN`. Memory is that of the rows, the graph
-    and one block of distances; there is no n x n array and no full eigendecomposition. Rows of about as many dimensions
-    as there are rows can be set apart in any way by a linear map, and then no penalty joins pieces again once they are
-    too many; fewer principal components, `preparation=Preparation("none", 0.95)`, help.
-
-    References
-    ----------
-    F. Nie, X. Wang, H. Huang, "Clustering and Projected Clustering with Adaptive Neighbors", KDD 2014.
+    From the same paper as `CAN`: equal rows are not merged, and a `ConvergenceWarning` is given. Memory is that of the
+    rows, the graph and one block of distances; there is no n x n array and no full eigendecomposition. Rows of about as
+    many dimensions as there are rows can be set apart in any way by a linear map, and then no penalty joins pieces
+    again once they are too many; fewer principal components, `preparation=Preparation("none", 0.95)`, help.
 
     Examples
     --------
@@ -283,11 +274,6 @@ class PCAN(LinearMetric, CAN):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to assign.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Cluster of each row.
         """
         check_is_fitted(self)
         engine = self._engine()

@@ -70,7 +70,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, neighbors: Any = None, affinity: Any = None
     ) -> Self:
-        """Learn the map.
+        """Learn the map and return the learner.
 
         Parameters
         ----------
@@ -83,11 +83,6 @@ class LPP(CallbackSupportMixin, LinearMetric):
         affinity : sparse matrix or affinity value, default=None
             An affinity of the rows: a symmetric sparse n x n matrix, or an object with `degrees()` and `gram(X)`.
             It takes the place of the learner.
-
-        Returns
-        -------
-        self : LPP
-            The fitted learner.
         """
         check_whole("n_components", self.n_components)
         scaling: Any = check_word("scaling", self.scaling, ("unit", "orthonormal"))

@@ -175,7 +175,7 @@ class LSC(ClusterMixin, BaseEstimator):
     random_state: Any = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Cluster the rows.
+        """Cluster the rows and return the clusterer.
 
         Parameters
         ----------
@@ -183,11 +183,6 @@ class LSC(ClusterMixin, BaseEstimator):
             Rows to cluster.
         y : None
             Ignored.
-
-        Returns
-        -------
-        self : LSC
-            The fitted clusterer.
         """
         n_clusters = check_whole("n_clusters", self.n_clusters)
         n_landmarks = check_whole("n_landmarks", self.n_landmarks)
@@ -222,11 +217,6 @@ class LSC(ClusterMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to assign.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Cluster of each row.
         """
         check_is_fitted(self)
         Z = landmark_weights(self._rows(X, reset=False), self.landmarks_, self.n_nearest, self.bandwidth_)

@@ -46,7 +46,7 @@ class PreparedMetric(LinearMetric):
     engine: str | Engine = "auto"
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the preparation.
+        """Learn the preparation and return the metric.
 
         Parameters
         ----------
@@ -56,11 +56,6 @@ class PreparedMetric(LinearMetric):
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows, as in `AdaAM.fit`.
-
-        Returns
-        -------
-        self : PreparedMetric
-            The fitted metric.
         """
         preparation = resolve_preparation(self.preparation)
         X = self._rows(X, reset=True)
