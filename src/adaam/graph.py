@@ -88,20 +88,6 @@ def _tidy(starts: IntVector, indices: IntVector, distances: FloatVector, n_rows:
     return NeighborGraph(new_starts, found, distances[order], np.ones(len(order)), np.zeros(n_rows))
 
 
-def warn_if_disconnected(graph: Graph, remark: str = "") -> int:
-    """Count the connected pieces of the graph and warn with their sizes, and a remark, if there are several."""
-    sizes = graph.piece_sizes()
-    n_pieces = len(sizes)
-    if n_pieces > 1:
-        shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if n_pieces > 8 else "")
-        warn_caller(
-            f"The neighbour graph falls into {n_pieces} pieces of {shown} distinct rows. The map stays well "
-            f"defined, but no neighbour edge links the pieces; a larger n_neighbors would join them.{remark}",
-            DisconnectedGraphWarning,
-        )
-    return n_pieces
-
-
 @dataclass(slots=True)
 class Neighbors:
     """Give the caller's graph, or find one on demand; warn where it is disconnected."""
@@ -112,7 +98,7 @@ class Neighbors:
 
     def __call__(self, n_neighbors: int) -> Graph:
         """Return the graph of so many neighbours."""
-        sample = self.sample
+        sample, remark = self.sample, ""
         graph: Graph
         if self.given is not None:
             graph = sample.engine.asarray(given_graph(self.given, sample.n_rows, n_neighbors))
@@ -120,20 +106,22 @@ class Neighbors:
             check_neighbors(n_neighbors, sample.size)
             graph = neighbor_graph(sample, n_neighbors)
             self.recall = 1.0
-        warn_if_disconnected(graph, "" if self.given is not None else _remark_on_weights(sample, n_neighbors))
+            weights = sample.engine_weights
+            least = weights if isinstance(weights, float) else float(weights.min())
+            if least > n_neighbors:
+                remark = (
+                    f" Each row counts as {least:g} equal rows or more, which leave no place for others among its "
+                    f"{n_neighbors} neighbours. Where sample_weight is meant to be relative, divide it by its mean."
+                )
+        sizes = graph.piece_sizes()
+        if len(sizes) > 1:
+            shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
+            warn_caller(
+                f"The neighbour graph falls into {len(sizes)} pieces of {shown} distinct rows. The map stays well "
+                f"defined, but no neighbour edge links the pieces; a larger n_neighbors would join them.{remark}",
+                DisconnectedGraphWarning,
+            )
         return graph
-
-
-def _remark_on_weights(sample: Sample, n_neighbors: int) -> str:
-    """Say so where every row counts as so many equal rows that it has no other neighbours."""
-    weights = sample.engine_weights
-    least = weights if isinstance(weights, float) else float(weights.min())
-    if least <= n_neighbors:
-        return ""
-    return (
-        f" Each row counts as {least:g} equal rows or more, which leave no place for others among its "
-        f"{n_neighbors} neighbours. Where sample_weight is meant to be relative, divide it by its mean."
-    )
 
 
 def check_neighbors(n_neighbors: int, size: float) -> None:
