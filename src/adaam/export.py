@@ -156,11 +156,6 @@ def to_onnx(
         The graph. Its input `X` has shape (rows, n_features) for any number of rows. Inside, it computes in double
         precision, as `transform` does; all-zero rows stay zero where rows are scaled to unit length.
 
-    Raises
-    ------
-    TypeError
-        If the model has no linear map, or no `predict` that was asked for.
-
     Notes
     -----
     The map is kilobytes. Labels by centres (head "k-means") add little. Labels by the nearest known rows (the other
@@ -216,11 +211,8 @@ def to_onnx(
 def skops_types() -> list[str]:
     """Names of all types a model of this library is made of that skops does not know by itself.
 
-    Returns
-    -------
-    list of str
-        What to pass as `trusted` to `skops.io.load`: classes of this library, whose loading runs no code but their
-        own, and SciPy's sparse array.
+    They are what to pass as `trusted` to `skops.io.load`: classes of this library, whose loading runs no code but their
+    own, and SciPy's sparse array.
 
     Examples
     --------

@@ -49,8 +49,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             `array_api_dispatch`, an array of the library and on the device of X.
         """
         check_is_fitted(self)
-        engine = self._engine()
-        source = as_rows(X)
+        engine, source = self._engine(), as_rows(X)
         if source is not None:
             self._take_features(source, reset=False)
             blocks = (engine.asarray(block) for _, block in checked_blocks(source))
@@ -146,10 +145,8 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Shares that sum to 1, in the order of the input features.
         """
         check_is_fitted(self)
-        if (a is None) != (b is None):
-            raise ValueError("explain takes two rows or none, but one was given.")
         labels = feature_names(self, names)
-        if a is None:
+        if a is None and b is None:
             return contributions(labels, self.components_, self.covariance_)
         shapes = np.shape(a), np.shape(b)
         if shapes != ((self.n_features_in_,),) * 2:
@@ -194,7 +191,17 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """Validate rows at the door, once; arrays of the engine's own kind are checked where they are."""
-        self._check_form(X)
+        if isinstance(X, str | os.PathLike):
+            raise TypeError(
+                f"X={str(X)!r} is a path, not rows. Read them into an array; or open the file by adaam.rows.open_rows, "
+                "which AdaAM and AdaAMClustering read block by block."
+            )
+        # Asking whether an array has all that a row source has would take longer than mapping a row.
+        if not isinstance(X, np.ndarray) and isinstance(X, RowSource):
+            raise TypeError(
+                f"{type(self).__name__} wants its rows in memory, but X is a {type(X).__name__}. Read them into an "
+                "array; AdaAM and AdaAMClustering are fitted, and every map applied, to such rows as they are."
+            )
         rows = self._engine().own(X, 2 if reset else 1)
         if rows is not None:
             named = getattr(rows, "named", None)
@@ -222,21 +229,6 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         checked = widened(checked, largest)
         self._check_magnitude(checked, largest)
         return checked
-
-    def _check_form(self, X: Any) -> None:
-        """Say what to do with things that hold rows but are none."""
-        if isinstance(X, np.ndarray):
-            return  # asking whether X has all that a row source has would take longer than mapping a row
-        if isinstance(X, str | os.PathLike):
-            raise TypeError(
-                f"X={str(X)!r} is a path, not rows. Read them into an array; or open the file by adaam.rows.open_rows, "
-                "which AdaAM and AdaAMClustering read block by block."
-            )
-        if isinstance(X, RowSource):
-            raise TypeError(
-                f"{type(self).__name__} wants its rows in memory, but X is a {type(X).__name__}. Read them into an "
-                "array; AdaAM and AdaAMClustering are fitted, and every map applied, to such rows as they are."
-            )
 
     def _take_features(self, source: RowSource, *, reset: bool) -> None:
         """Remember number and names of a source's columns, or compare them with those remembered."""
