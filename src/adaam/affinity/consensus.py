@@ -45,10 +45,9 @@ class ConsensusAffinity(BaseEstimator):
     **Defaults.** The paper uses one threshold for all rows and does not give it. "budget" needs no number, and makes
     the comparison with the k-NN graph one of which edges are kept, not of how many. A fixed number cannot follow k: the
     votes of a pair grow with it, so that 2 votes, a mild pruning for k of 5 to 10, prune next to nothing for the large
-    k at which the paper sees its gains. k = 5 is that of the other learners.
+    k at which the paper sees its gains.
 
-    **Preparation.** The reference one is `LPP(preparation="unit")`: unit rows, centred, principal components of 99 %
-    of the variance. The paper works on the distances of the features as they are: `LPP(preparation="center")`.
+    **Preparation.** As of `DominantAffinity`.
 
     **Weights.** A row of weight w votes w times, and its copies are members of each other's neighbourhoods, so that
     votes are those of the repeated rows. Rows tied at the k-th place of a neighbourhood, copies included, each get
@@ -61,14 +60,6 @@ class ConsensusAffinity(BaseEstimator):
     ----------
     V. Premachandran, R. Kakarala, "Consensus of k-NNs for Robust Neighborhood Selection on Graph-Based Manifolds",
     CVPR 2013.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from adaam import LPP, ConsensusAffinity
-    >>> X, _ = load_digits(return_X_y=True)
-    >>> LPP(2, affinity=ConsensusAffinity(n_neighbors=10)).fit_transform(X).shape
-    (1797, 2)
     """
 
     n_neighbors: int = 5

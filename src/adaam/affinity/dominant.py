@@ -55,15 +55,14 @@ class DominantAffinity(BaseEstimator):
     Notes
     -----
     **Defaults.** `tol` is that of public dominant-set code. Its limit of 1000 steps is not: on image sets 10 to 30 % of
-    the rows are then still moving, and up to 3 % have other members than at rest; the last of them rest after some ten
-    thousand steps, and rows at rest cost nothing. `cut` is that of the diffusion code that uses dominant neighbours,
-    1 / (100 |S_i|), which follows k. `local_heat` is the self-tuning Gaussian of that
-    literature. It must not be wide: with nearly equal affinities, as those of the default `heat`, every neighbour keeps
-    a share and nothing is chosen. Row i may itself lose its share, and is then linked to a set it is not part of: the
-    method's known "false neighbourhoods", left as they are.
+    the rows are then still moving, and up to 3 % have other members than at rest; rows at rest cost nothing. `cut` is
+    that of the diffusion code that uses dominant neighbours, 1 / (100 |S_i|), and `local_heat` the self-tuning Gaussian
+    of that literature. It must not be wide: with nearly equal affinities, as those of the default `heat`, every
+    neighbour keeps a share and nothing is chosen. Row i may itself lose its share, and is then linked to a set it is
+    not part of: the method's known "false neighbourhoods", left as they are.
 
-    **Preparation.** The reference one is `LPP(preparation="unit")`: unit rows, centred, principal components of 99 %
-    of the variance. The literature works on the distances of the features as they are: `LPP(preparation="center")`.
+    **Preparation.** The reference one is `LPP(preparation="unit")`; the literature works on the distances of the
+    features as they are, `LPP(preparation="center")`.
 
     **Weights.** A row of weight w takes part as w equal rows, which are alike at every step and so need one share
     between them; the affinity of one to the others is 1. This is exact, but for rows tied at the k-th place of S_i,
@@ -78,14 +77,6 @@ class DominantAffinity(BaseEstimator):
     Intelligence 29(1), 2007.
     X. Yang, L. J. Latecki, "Affinity Learning on a Tensor Product Graph with Applications to Shape and Image
     Retrieval", CVPR 2011.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from adaam import LPP, DominantAffinity
-    >>> X, _ = load_digits(return_X_y=True)
-    >>> LPP(2, affinity=DominantAffinity(n_neighbors=10)).fit_transform(X).shape
-    (1797, 2)
     """
 
     n_neighbors: int = 5

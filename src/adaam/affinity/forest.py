@@ -69,14 +69,6 @@ class ForestAffinity(BaseEstimator):
     A. Criminisi, J. Shotton, E. Konukoglu, "Decision Forests: A Unified Framework for Classification, Regression,
     Density Estimation, Manifold Learning and Semi-Supervised Learning", Foundations and Trends in Computer Graphics and
     Vision 7(2-3), 2012.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from adaam import LPP, ForestAffinity
-    >>> X, _ = load_iris(return_X_y=True)
-    >>> LPP(2, affinity=ForestAffinity(n_trees=50)).fit_transform(X).shape
-    (150, 2)
     """
 
     n_neighbors: int = 20

@@ -119,10 +119,8 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         What was used.
     engine_ : str
         Name of the engine that ran.
-    n_features_in_ : int
-        Number of features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of features seen in fit, when X has names that are all strings.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+        Number and names of the features seen in fit; names if X has some, all strings.
 
     Notes
     -----

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from adaam._checks import check_lengths, check_magnitude, host_rows, in_kind, largest_magnitude, on_host, widened
+from adaam._checks import check_lengths, check_magnitude, host_rows, in_kind
 from adaam._typing import FloatMatrix, FloatVector, Tall
 from adaam.engines import Engine, resolve_engine
 from adaam.linalg import Projection
@@ -145,8 +145,10 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Shares that sum to 1, in the order of the input features.
         """
         check_is_fitted(self)
+        if (a is None) != (b is None):
+            raise ValueError("explain takes two rows or none, but one was given.")
         labels = feature_names(self, names)
-        if a is None and b is None:
+        if a is None:
             return contributions(labels, self.components_, self.covariance_)
         shapes = np.shape(a), np.shape(b)
         if shapes != ((self.n_features_in_,),) * 2:
@@ -224,9 +226,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         own = self._engine().own(rows, 1)
         if own is not None:
             return own
-        checked: Tall = check_array(on_host(rows), dtype=[np.float64, np.float32])
-        largest = largest_magnitude(checked)
-        checked = widened(checked, largest)
+        checked, largest = host_rows(clone(self), rows, reset=True)
         self._check_magnitude(checked, largest)
         return checked
 

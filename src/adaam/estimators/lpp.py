@@ -76,10 +76,8 @@ class LPP(CallbackSupportMixin, LinearMetric):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to learn from.
-        y : None
-            Ignored.
-        sample_weight, neighbors
-            Weights and neighbour graph of the rows, as in `AdaAM.fit`.
+        y, sample_weight, neighbors
+            As in `AdaAM.fit`.
         affinity : sparse matrix or affinity value, default=None
             An affinity of the rows: a symmetric sparse n x n matrix, or an object with `degrees()` and `gram(X)`.
             It takes the place of the learner.

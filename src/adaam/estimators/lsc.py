@@ -14,15 +14,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from adaam._checks import (
-    check_clusters,
-    check_magnitude,
-    check_number,
-    check_whole,
-    check_word,
-    host_rows,
-    in_kind,
-)
+from adaam._checks import check_clusters, check_magnitude, check_number, check_whole, check_word, host_rows, in_kind
 from adaam._typing import FloatMatrix, IntVector, Tall
 from adaam.engines import CPUEngine
 from adaam.engines.blocks import ordered_map, row_blocks

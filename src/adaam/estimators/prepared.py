@@ -52,10 +52,8 @@ class PreparedMetric(LinearMetric):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to prepare.
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, as in `AdaAM.fit`.
+        y, sample_weight
+            As in `AdaAM.fit`.
         """
         preparation = resolve_preparation(self.preparation)
         X = self._rows(X, reset=True)
