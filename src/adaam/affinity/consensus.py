@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -72,34 +71,23 @@ class ConsensusAffinity(BaseEstimator):
         It is symmetric and non-negative; every row with a neighbour has an edge. The diagonal is zero but for rows that
         stand for several copies.
         """
-        k = check_whole("n_neighbors", self.n_neighbors)
-        threshold = _check_threshold(self.threshold)
         heat = resolve_heat(self.heat)
-        graph = neighbors(k).host()
-
-        ballots = ballots_of(graph, sample.weights)
-        if threshold == "budget":
+        graph = neighbors(check_whole("n_neighbors", self.n_neighbors)).host()
+        ballots, threshold = ballots_of(graph, sample.weights), self.threshold
+        if isinstance(threshold, str):
+            check_word("threshold", threshold, ("budget",))
             needed = np.full(graph.n_rows, budget_votes(ballots, graph))
-        elif isinstance(threshold, int):
-            needed = np.full(graph.n_rows, float(threshold))
-        else:
+        elif isinstance(threshold, Integral):
+            needed = np.full(graph.n_rows, float(check_whole("threshold", threshold)))
+        elif check_number("threshold", threshold, above=0.0) < 1.0:
             needed = threshold * ballots.cast()
+        else:
+            raise ValueError(
+                f"threshold={threshold} is a float, so it is a share of votes and must be below 1. "
+                "Use a whole number such as 2 to count votes."
+            )
         elected, own = elected_edges(ballots, needed)
         return edge_affinity(sample, graph, elected, own, heat)
-
-
-def _check_threshold(threshold: Any) -> Any:
-    if isinstance(threshold, str):
-        return check_word("threshold", threshold, ("budget",))
-    if isinstance(threshold, Integral):
-        return check_whole("threshold", threshold)
-    share = check_number("threshold", threshold, above=0.0)
-    if share >= 1.0:
-        raise ValueError(
-            f"threshold={threshold} is a float, so it is a share of votes and must be below 1. "
-            "Use a whole number such as 2 to count votes."
-        )
-    return share
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,16 +127,13 @@ class KNNAffinity(BaseEstimator):
 
 def pair_distances(X: FloatMatrix, rows: IntVector, columns: IntVector) -> FloatVector:
     """Euclidean distance of each pair of rows, from differences: coincident rows are at distance 0."""
-    distances = np.empty(len(rows))
 
-    def measure(pairs: slice) -> None:
+    def measured(pairs: slice) -> FloatVector:
         difference = np.asarray(X[rows[pairs]], np.float64) - X[columns[pairs]]
-        distances[pairs] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", difference, difference)))
 
     blocks = row_blocks(len(rows), max(16, BLOCK_BYTES // (24 * max(1, X.shape[1]))))
-    for _ in ordered_map(measure, blocks):
-        pass
-    return distances
+    return np.concatenate([np.empty(0), *ordered_map(measured, blocks)])
 
 
 def edge_affinity(

@@ -232,7 +232,11 @@ class ComponentsDisplay:
             if self.image_shape:
                 _draw_image(inner, component.reshape(self.image_shape))
             else:
-                _draw_bars(inner, component, self.names, n_features)
+                strongest = np.argsort(-np.abs(component), kind="stable")[:n_features]
+                colours = ["tab:red" if component[j] > 0 else "tab:blue" for j in strongest]
+                _draw_bars(inner, [_short(self.names[j]) for j in strongest], component[strongest], color=colours)
+                inner.axvline(0.0, color="0.5", linewidth=0.8)
+                inner.tick_params(labelsize=8)
             inner.set_title(f"component {number}", fontsize=9)
         return self
 
@@ -270,14 +274,11 @@ def _draw_image(ax: Any, image: FloatMatrix, **style: Any) -> Any:
     return ax.imshow(image, **({"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} | style))
 
 
-def _draw_bars(ax: Any, component: Any, names: Any, n_features: int) -> None:
-    strongest = np.argsort(-np.abs(component), kind="stable")[:n_features]
-    colours = ["tab:red" if component[j] > 0 else "tab:blue" for j in strongest]
-    ax.barh(np.arange(len(strongest)), component[strongest], color=colours)
-    ax.set_yticks(np.arange(len(strongest)), [_short(names[j]) for j in strongest], fontsize=8)
-    ax.tick_params(axis="x", labelsize=7)
-    ax.axvline(0.0, color="0.5", linewidth=0.8)
+def _draw_bars(ax: Any, names: Any, lengths: Any, **style: Any) -> Any:
+    places = np.arange(len(names))
+    ax.set_yticks(places, names)
     ax.invert_yaxis()
+    return ax.barh(places, lengths, **style)
 
 
 def _short(name: str, length: int = 24) -> str:
@@ -385,8 +386,6 @@ class ContributionsDisplay:
             return self
         top = self.contributions.top(n_features)
         ax = axes_for(self, ax, 6.0, 0.9 + 0.27 * len(top))
-        self.bars_ = ax.barh(np.arange(len(top)), [100.0 * share for _, share in top], **kwargs)
-        ax.set_yticks(np.arange(len(top)), [name for name, _ in top])
-        ax.invert_yaxis()
+        self.bars_ = _draw_bars(ax, [name for name, _ in top], [100.0 * share for _, share in top], **kwargs)
         ax.set_xlabel("share of squared distance (%)")
         return self
