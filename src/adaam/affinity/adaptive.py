@@ -439,20 +439,18 @@ def adaptive_affinity(
     return Learned(affinity, found.first.affinity, found.final.affinity)
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedMap:
+class LearnedMap(NamedTuple):
     """A projection of prepared rows, what it rests on, and where there are several blocks, those of either half."""
 
     projection: Projection
     evidence: Evidence
-    moments: FloatMatrix  # X'X over the number of rows, copies counted
     cuts: tuple[float, float]  # smallest magnitudes kept, intermediate and final, on average over blocks
-    halves: tuple[Projection, ...] = ()
+    halves: list[Projection]
 
 
 def learn(
     rows: Blocks,
-    settings: MethodSettings,
+    method: MethodSettings,
     graph: GraphOf,
     *,
     counted: Sequence[Counts] | None = None,
@@ -465,24 +463,21 @@ def learn(
     found, where it is known. `phase` gives the context to run a named phase in; `tell` hears of row blocks done.
     """
     with phase("affinity"):
-        found = adapt(rows, settings, graph, counted, tell)
+        found = adapt(rows, method, graph, counted, tell)
     with phase("projection"):
 
         def projection(index: int) -> Projection:
-            return _projection(found[index], settings.n_components, found[0].counts.n_distinct, rows.engine)
+            """LPP on final affinity and heat-kernel degrees, as `adaam.projection.lpp` has it."""
+            _, counts, first, final = found[index]
+            degrees = first.degrees + final.degrees
+
+            def even() -> FloatMatrix:
+                return np.asarray(degrees.total / counts.size * counts.gram)
+
+            n, eigh = found[0].counts.n_distinct, rows.engine.eigh
+            return degree_projection(final.laplacian, degrees.gram, method.n_components, n, even, eigh)
 
         # Small eigenproblems run on one thread each: those of the halves have time beside that of the whole.
         learned, *halves = rows.engine.each(projection, range(len(found)))
-    blocks, counts, first, final = found[0]
-    cuts = (first.cut / len(blocks), final.cut / len(blocks))
-    return LearnedMap(learned, found[0], counts.gram / counts.size, cuts, tuple(halves))
-
-
-def _projection(found: Evidence, n_components: int, n_distinct: int, engine: Engine) -> Projection:
-    """LPP on final affinity and heat-kernel degrees, as `adaam.projection.lpp` has it."""
-    degrees, counts = found.first.degrees + found.final.degrees, found.counts
-
-    def even() -> FloatMatrix:
-        return np.asarray(degrees.total / counts.size * counts.gram)
-
-    return degree_projection(found.final.laplacian, degrees.gram, n_components, n_distinct, even, engine.eigh)
+    blocks, _, first, final = found[0]
+    return LearnedMap(learned, found[0], (first.cut / len(blocks), final.cut / len(blocks)), halves)
