@@ -137,16 +137,6 @@ class MagnitudeDisplay(Display):
     -----
     A fitted model keeps no affinity, so it is learned again from the training rows: the cost is that of a fit and
     one more pass over the pairs.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from adaam import AdaAM
-    >>> from adaam.displays import MagnitudeDisplay
-    >>> X, _ = load_digits(return_X_y=True)
-    >>> display = MagnitudeDisplay.from_estimator(AdaAM(10).fit(X), X)
-    >>> float(display.counts.sum()) == 1797**2
-    True
     """
 
     def __init__(self, counts: FloatVector, top: float, cut: float) -> None:

@@ -1,6 +1,5 @@
 """The displays' door to matplotlib, and what they share of scikit-learn's models."""
 
-from abc import ABC, abstractmethod
 from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -22,8 +21,21 @@ def axes_for(display: Any, ax: Any, width: float = 6.0, height: float = 4.0) -> 
     return ax
 
 
-class Display(ABC):
-    """A display whose drawing is one call of matplotlib, to which further arguments of `plot` go."""
+class Display:
+    """A display of what a fitted model keeps, whose drawing is one call of matplotlib."""
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw what a fitted model keeps and return the display.
+
+        Parameters
+        ----------
+        estimator : LinearMetric
+            A fitted learner or clusterer; one that keeps nothing to draw is refused with the reason.
+        ax, **kwargs
+            Passed to `plot`.
+        """
+        return cls._of(fitted_metric(estimator)).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the display and return it.
@@ -38,33 +50,14 @@ class Display(ABC):
         self._draw(axes_for(self, ax), kwargs)
         return self
 
-    @abstractmethod
-    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
-        """Draw in these axes; `style` goes before the display's own settings."""
-
-
-class KeptDisplay(Display):
-    """A display of something that a fitted model keeps, so that the model is all it needs."""
-
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw what a fitted model keeps and return the display.
-
-        Parameters
-        ----------
-        estimator : LinearMetric
-            A fitted learner or clusterer; one that keeps nothing to draw is refused with the reason.
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
-            Passed to `plot`.
-        """
-        return cls._of(fitted_metric(estimator)).plot(ax=ax, **kwargs)
-
-    @classmethod
-    @abstractmethod
     def _of(cls, model: Any) -> Self:
         """Make the display from a fitted model."""
+        raise NotImplementedError
+
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
+        """Draw in these axes; `style` goes before the display's own settings."""
+        raise NotImplementedError
 
 
 def fitted_metric(model: Any) -> LinearMetric:

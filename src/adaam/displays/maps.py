@@ -8,7 +8,7 @@ import numpy as np
 from adaam._checks import check_whole
 from adaam._typing import FloatMatrix, FloatVector
 from adaam.cluster_report.layout import discriminant_plane
-from adaam.displays.axes import KeptDisplay, axes_for, fitted_metric
+from adaam.displays.axes import Display, axes_for, fitted_metric
 from adaam.estimators import LinearMetric
 from adaam.estimators.linear_metric import feature_names
 from adaam.metric import FeatureContributions
@@ -163,15 +163,6 @@ class ComponentsDisplay:
     ----------
     ax_, figure_, axes_
         Where it was drawn, and the axes of each component inside `ax_`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from adaam import AdaAM
-    >>> from adaam.displays import ComponentsDisplay
-    >>> X, _ = load_digits(return_X_y=True)
-    >>> ComponentsDisplay.from_estimator(AdaAM(10).fit(X)).image_shape
-    (8, 8)
     """
 
     def __init__(self, components: FloatMatrix, names: Any, *, image_shape: tuple[int, int] | None = None) -> None:
@@ -285,7 +276,7 @@ def _short(name: str, length: int = 24) -> str:
     return name if len(name) <= length else name[: length - 1] + "…"
 
 
-class EigenvalueDisplay(KeptDisplay):
+class EigenvalueDisplay(Display):
     """Eigenvalues of the learned components, ascending: how well each keeps strongly linked rows together.
 
     Small ones belong to directions that the affinity agrees on; those close to one another can trade places when the
