@@ -145,7 +145,7 @@ class MagnitudeDisplay(Display):
         self.cut = cut
 
     @classmethod
-    def from_estimator(
+    def from_estimator(  # type: ignore[override]
         cls,
         estimator: Any,
         X: Any,

@@ -179,7 +179,13 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         check_whole("n_iter", self.n_iter)
         preparation = resolve_preparation(self.preparation)
         affinity, engine = self._affinity_settings(), resolve_engine(self.engine)
-        told = Settings(preparation, affinity, self._pairs(neighbors), engine)
+        check_pairs(self.pairs)
+        if neighbors is not None and isinstance(self.pairs, RowBlocks):
+            raise ValueError(
+                f"neighbors is a graph of all rows, but pairs={self.pairs!r} looks at pairs within row blocks. "
+                'Use pairs="all".'
+            )
+        told = Settings(preparation, affinity, self.pairs if neighbors is None else "all", engine)
         X = self._arrived(X, told.pairs)
         self.n_clusters_ = self._cluster_number(X, sample_weight, engine)
         if isinstance(X, RowSource):
@@ -281,26 +287,13 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         self.cuts_, self.plan_ = learned.cuts, plan
         self.pairs_ = "all" if plan.exact else RowBlocks(plan.block_rows, plan.n_blocks, _seed(told.pairs))
 
-    def _pairs(self, neighbors: Any) -> Any:
-        """Choice of pairs; a graph that the caller brings is one of all rows."""
-        check_pairs(self.pairs)
-        if neighbors is None:
-            return self.pairs
-        if isinstance(self.pairs, RowBlocks):
-            raise ValueError(
-                f"neighbors is a graph of all rows, but pairs={self.pairs!r} looks at pairs within row blocks. "
-                'Use pairs="all".'
-            )
-        return "all"
-
     def _arrived(self, X: Any, pairs: Any) -> Any:
         """Validate rows at the door; a source too large to load stays one."""
         source = as_rows(X)
-        if source is not None:
-            X = source if is_large(source) and pairs != "all" else read_all(source)
-        rows = X if isinstance(X, RowSource) else self._rows(X, reset=True)
-        if source is not None:
-            self._take_features(source, reset=True)
+        if source is None:
+            return self._rows(X, reset=True)
+        rows = source if is_large(source) and pairs != "all" else self._rows(read_all(source), reset=True)
+        self._take_features(source, reset=True)
         return rows
 
     def _cluster_number(self, X: Any, sample_weight: Any, engine: Engine) -> int:

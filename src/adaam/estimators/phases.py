@@ -108,13 +108,11 @@ def teller(verbose: int, pause: float = 0.0) -> Teller:
         now = perf_counter()
         if now - last < pause:
             return
-        line = f"{text} ({now - last:.1f} s)"
-        if not verbose:
-            LOGGER.debug("%s", line)
+        line, last = f"{text} ({now - last:.1f} s)", now
+        level = logging.INFO if verbose else logging.DEBUG
+        if verbose and not (LOGGER.isEnabledFor(level) and LOGGER.hasHandlers()):
+            logging.StreamHandler().handle(logging.makeLogRecord({"msg": line}))
         else:
-            record = LOGGER.makeRecord(LOGGER.name, logging.INFO, __file__, 0, line, (), None)
-            heard = LOGGER.isEnabledFor(logging.INFO) and LOGGER.hasHandlers()
-            (LOGGER if heard else logging.StreamHandler()).handle(record)
-        last = now
+            LOGGER.log(level, "%s", line)
 
     return tell
