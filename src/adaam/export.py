@@ -73,19 +73,15 @@ VOTED = """
 
 def model_graph(onnx: Any, model: LinearMetric, kind: "np.dtype[Any]", *, labels: bool) -> Any:
     """Graph from rows `X` to their `embedding` and, where asked for, their `label`."""
-    constants: dict[str, Any] = {
-        "mean": model.mean_.astype(np.float64),
-        "components": model.components_.T.astype(np.float64),
-    }
+    constants: dict[str, Any] = {"mean": np.float64(model.mean_), "components": np.float64(model.components_.T)}
     nodes, rows = "wide = Cast <to = 11> (X)", "wide"
     if model.preparation_.row_scaling == "unit":
         constants |= {"tiny": np.finfo(np.float64).tiny, "one": 1.0}
         nodes, rows = nodes + SCALED, "scaled"
-    outside = onnx.helper.np_dtype_to_tensor_dtype(kind)
     nodes += f"""
         centred = Sub ({rows}, mean)
         mapped = MatMul (centred, components)
-        embedding = Cast <to = {outside}> (mapped)
+        embedding = Cast <to = {onnx.helper.np_dtype_to_tensor_dtype(kind)}> (mapped)
     """
     if labels:
         labelled, known = _label(model)
@@ -93,8 +89,7 @@ def model_graph(onnx: Any, model: LinearMetric, kind: "np.dtype[Any]", *, labels
     m, d = model.components_.shape
     number = "float" if kind == np.float32 else "double"
     outputs = f"{number}[rows, {m}] embedding" + (", int64[rows] label" if labels else "")
-    name = type(model).__name__
-    graph = onnx.parser.parse_graph(f"{name} ({number}[rows, {d}] X) => ({outputs}) {{\n{nodes}\n}}")
+    graph = onnx.parser.parse_graph(f"{type(model).__name__} ({number}[rows, {d}] X) => ({outputs}) {{\n{nodes}\n}}")
     arrays = [onnx.numpy_helper.from_array(np.asarray(value, order="C"), key) for key, value in constants.items()]
     graph.initializer.extend(arrays)
     opset = onnx.helper.make_opsetid("", OPSET)

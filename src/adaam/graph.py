@@ -19,9 +19,8 @@ class DisconnectedGraphWarning(UserWarning):
 def neighbor_graph(sample: Sample, n_neighbors: int) -> Graph:
     """Find the k nearest others of each row; a row of weight w counts as w coincident rows.
 
-    Rows equally far away share the places that are left for them, so that no tie is broken by chance: neither the
-    order of rows nor the last bits of a distance decide who is a neighbour. The graph stays where the engine works;
-    its `host()` is a `NeighborGraph`.
+    Rows equally far away share the places that are left for them, so that neither the order of rows nor the last bits
+    of a distance decide who is a neighbour. The graph stays where the engine works.
     """
     return sample.engine.neighbor_graph(sample.X, n_neighbors, sample.engine_weights)
 

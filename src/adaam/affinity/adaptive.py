@@ -429,10 +429,7 @@ class Learned(NamedTuple):
 def adaptive_affinity(
     sample: Sample, graph: Graph, n_clusters: int, n_iter: int, settings: AdaptiveAffinity
 ) -> Learned:
-    """Steps 1 to 4 of the method on prepared rows, as `adapt` takes them on all pairs.
-
-    Each further iteration repeats projection and final affinity with the current Δ beside the intermediate one.
-    """
+    """Steps 1 to 4 of the method on prepared rows, as `adapt` takes them on all pairs."""
     (found,) = adapt(AllRows(sample), MethodSettings(n_clusters, n_clusters, n_iter, settings), lambda _: graph)
     degrees = DiagonalAffinity(found.first.degrees.column, sample.engine)
     affinity = SumAffinity((found.final.affinity, degrees), sample.engine)

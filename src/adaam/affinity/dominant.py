@@ -110,11 +110,10 @@ class DominantAffinity(BaseEstimator):
         kernel = local.fitted(graph, sample.weights)
 
         def search(rows: slice) -> tuple[BoolArray, BoolArray, BoolArray, IntVector]:
-            near = neighborhoods(graph, rows, sample.weights)
-            rest = replicator(local_affinities(X, near, kernel), near.copies, max_iter, tol)
-            even = near.copies / near.copies.sum(axis=1, keepdims=True)
-            chosen = rest.shares > cut * even
-            return chosen[near.places], chosen[:, 0], rest.converged, rest.n_iter
+            members, copies, places = neighborhoods(graph, rows, sample.weights)
+            rest = replicator(local_affinities(X, members, copies, kernel), copies, max_iter, tol)
+            chosen = rest.shares > cut * copies / copies.sum(axis=1, keepdims=True)
+            return chosen[places], chosen[:, 0], rest.converged, rest.n_iter
 
         # Affinities of a block, and those still moving beside them, stay within the budget.
         size = 1 + int(np.diff(graph.starts).max(initial=0))
@@ -133,14 +132,6 @@ class DominantAffinity(BaseEstimator):
         return DominantNeighborhoods(affinity.weights, affinity.engine, converged, n_iter)
 
 
-class Neighborhoods(NamedTuple):
-    """Row i and its neighbours for each row of a block, row i first; short ones are filled up with 0 copies of i."""
-
-    members: IntMatrix  # (b, m)
-    copies: FloatMatrix  # (b, m): how many equal rows each member stands for here
-    places: tuple[IntVector, IntVector]  # row and column of the table that each entry of the graph has
-
-
 class Rest(NamedTuple):
     """Where the dynamics came to rest."""
 
@@ -149,8 +140,14 @@ class Rest(NamedTuple):
     n_iter: IntVector  # (b,)
 
 
-def neighborhoods(graph: NeighborGraph, rows: slice, weights: FloatVector) -> Neighborhoods:
-    """Lay out the neighbourhoods of a block of rows as a table."""
+def neighborhoods(
+    graph: NeighborGraph, rows: slice, weights: FloatVector
+) -> tuple[IntMatrix, FloatMatrix, tuple[IntVector, IntVector]]:
+    """Lay out the neighbourhoods of a block of rows as tables (b, m): members, and the equal rows each stands for.
+
+    Row i comes first; short neighbourhoods are filled up with 0 copies of it. The last value is the row and column in
+    the tables of each entry of the graph.
+    """
     entries = slice(graph.starts[rows.start], graph.starts[rows.stop])
     sizes = np.diff(graph.starts[rows.start : rows.stop + 1])
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -160,20 +157,20 @@ def neighborhoods(graph: NeighborGraph, rows: slice, weights: FloatVector) -> Ne
     copies = np.zeros(members.shape)
     copies[:, 0] = 1.0 + graph.copies[rows]
     copies[owner, place] = graph.shares[entries] * weights[graph.indices[entries]]
-    return Neighborhoods(members, copies, (owner, place))
+    return members, copies, (owner, place)
 
 
-def local_affinities(X: FloatMatrix, near: Neighborhoods, kernel: FittedHeat) -> FloatMatrix:
+def local_affinities(X: FloatMatrix, near: IntMatrix, copies: FloatMatrix, kernel: FittedHeat) -> FloatMatrix:
     """Affinities among the members of each neighbourhood, of shape (b, m, m).
 
     The diagonal is zero for a single row. A member that stands for q equal rows has there what each of them gets from
     the q - 1 others, the share of the member being spread evenly: 1 - 1/q.
     """
-    n_rows, size = near.members.shape
+    n_rows, size = near.shape
     A = np.empty((n_rows, size, size))
 
     def fill(rows: slice) -> None:
-        members = near.members[rows]
+        members = near[rows]
         points = np.asarray(X[members], np.float64)
         for p in range(size):
             difference = points[:, p:] - points[:, p, None]
@@ -185,7 +182,7 @@ def local_affinities(X: FloatMatrix, near: Neighborhoods, kernel: FittedHeat) ->
     for _ in ordered_map(fill, row_blocks(n_rows, max(1, BLOCK_BYTES // (24 * size * X.shape[1])))):
         pass
     diagonal = np.arange(size)
-    A[:, diagonal, diagonal] = 1.0 - 1.0 / np.maximum(near.copies, 1.0)
+    A[:, diagonal, diagonal] = 1.0 - 1.0 / np.maximum(copies, 1.0)
     return A
 
 

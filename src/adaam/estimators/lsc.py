@@ -27,16 +27,11 @@ BLOCK_BYTES = 1 << 25  # memory for the distances of one block of rows to all la
 KMEANS_ITERATIONS = 5
 
 
-def sampled_landmarks(X: Tall, n_landmarks: int, rng: np.random.Generator) -> FloatMatrix:
-    """Draw distinct rows of X, all of them where there are no more."""
+def chosen_landmarks(X: Tall, n_landmarks: int, rng: np.random.Generator, *, settled: bool) -> FloatMatrix:
+    """Draw distinct rows of X, all of them where there are no more; move them by a few k-means iterations if wanted."""
     chosen = np.sort(rng.permutation(np.unique(first_equal(X)))[:n_landmarks])
-    return np.asarray(X[chosen].toarray() if issparse(X) else X[chosen])
-
-
-def kmeans_landmarks(X: Tall, n_landmarks: int, rng: np.random.Generator) -> FloatMatrix:
-    """Centres of a few k-means iterations from rows drawn at random."""
-    start = sampled_landmarks(X, n_landmarks, rng)
-    if len(start) < n_landmarks:
+    start = np.asarray(X[chosen].toarray() if issparse(X) else X[chosen])
+    if not settled or len(start) < n_landmarks:
         return start
     with warnings.catch_warnings():
         # A centre left without rows is a landmark that nothing is near to, and harmless.
@@ -98,9 +93,6 @@ def landmark_directions(Z: csr_array, n_directions: int) -> FloatMatrix:
 
 def _blocks(X: Tall, landmarks: FloatMatrix) -> list[slice]:
     return row_blocks(X.shape[0], max(16, BLOCK_BYTES // (8 * len(landmarks))))
-
-
-LANDMARKS = {"kmeans": kmeans_landmarks, "random": sampled_landmarks}
 
 
 @dataclass(eq=False, repr=False)
@@ -180,12 +172,12 @@ class LSC(ClusterMixin, BaseEstimator):
         n_landmarks = check_whole("n_landmarks", self.n_landmarks)
         n_nearest = check_whole("n_nearest", self.n_nearest)
         n_init = check_whole("n_init", self.n_init)
-        choose = LANDMARKS[check_word("landmarks", self.landmarks, tuple(LANDMARKS))]
+        settled = check_word("landmarks", self.landmarks, ("kmeans", "random")) == "kmeans"
         seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=2)
         X = self._rows(X, reset=True)
         check_clusters(n_clusters, X.shape[0])
 
-        self.landmarks_ = choose(X, n_landmarks, np.random.default_rng(int(seeds[0])))
+        self.landmarks_ = chosen_landmarks(X, n_landmarks, np.random.default_rng(int(seeds[0])), settled=settled)
         if isinstance(self.bandwidth, str):
             rule = check_word("bandwidth", self.bandwidth, ("mean", "mean-squared"))
             self.bandwidth_ = mean_distance(X, self.landmarks_, squared=rule == "mean-squared")
