@@ -441,6 +441,7 @@ class LearnedMap(NamedTuple):
 
     projection: Projection
     evidence: Evidence
+    moments: FloatMatrix  # X'X over the number of rows, copies counted
     cuts: tuple[float, float]  # smallest magnitudes kept, intermediate and final, on average over blocks
     halves: list[Projection]
 
@@ -476,5 +477,6 @@ def learn(
 
         # Small eigenproblems run on one thread each: those of the halves have time beside that of the whole.
         learned, *halves = rows.engine.each(projection, range(len(found)))
-    blocks, _, first, final = found[0]
-    return LearnedMap(learned, found[0], (first.cut / len(blocks), final.cut / len(blocks)), halves)
+    blocks, counts, first, final = found[0]
+    cuts = (first.cut / len(blocks), final.cut / len(blocks))
+    return LearnedMap(learned, found[0], counts.gram / counts.size, cuts, halves)

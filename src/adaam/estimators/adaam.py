@@ -281,9 +281,8 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
 
     def _store(self, prepared: LinearMap, learned: LearnedMap, plan: Plan, told: Settings, dtype: Any) -> None:
         """Keep what was learned."""
-        precision, counts = np.float32 if dtype == np.float32 else np.float64, learned.evidence.counts
-        moments = counts.gram / counts.size
-        self._store_map(prepared, learned.projection, moments, precision, told.preparation, told.engine)
+        precision = np.float32 if dtype == np.float32 else np.float64
+        self._store_map(prepared, learned.projection, learned.moments, precision, told.preparation, told.engine)
         self.cuts_, self.plan_ = learned.cuts, plan
         self.pairs_ = "all" if plan.exact else RowBlocks(plan.block_rows, plan.n_blocks, _seed(told.pairs))
 
