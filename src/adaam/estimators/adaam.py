@@ -2,9 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, NamedTuple, Self
-
-import numpy as np
+from typing import Any, Self
 
 from adaam._checks import check_clusters, check_components, check_kind, check_whole
 from adaam._typing import Tall
@@ -43,15 +41,6 @@ from adaam.selection import DistinctRows, counted_clusters
 # The affinity that goes with each named preparation, where the caller chose none.
 USUAL_AFFINITY = AdaptiveAffinity()
 AFFINITIES = {"linear": AdaptiveAffinity(rank=2.0, diagonal="drop", constraint="degrees")}
-
-
-class Settings(NamedTuple):
-    """What a fit was told, checked."""
-
-    preparation: Preparation
-    affinity: AdaptiveAffinity
-    pairs: Any
-    engine: Engine
 
 
 @dataclass(eq=False, repr=False)
@@ -177,64 +166,63 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             all rows goes with all pairs.
         """
         check_whole("n_iter", self.n_iter)
-        preparation = resolve_preparation(self.preparation)
-        affinity, engine = self._affinity_settings(), resolve_engine(self.engine)
+        preparation, engine = resolve_preparation(self.preparation), resolve_engine(self.engine)
+        self._affinity_settings()
         check_pairs(self.pairs)
         if neighbors is not None and isinstance(self.pairs, RowBlocks):
             raise ValueError(
                 f"neighbors is a graph of all rows, but pairs={self.pairs!r} looks at pairs within row blocks. "
                 'Use pairs="all".'
             )
-        told = Settings(preparation, affinity, self.pairs if neighbors is None else "all", engine)
-        X = self._arrived(X, told.pairs)
+        pairs = self.pairs if neighbors is None else "all"
+        X = self._arrived(X, pairs)
         self.n_clusters_ = self._cluster_number(X, sample_weight, engine)
         if isinstance(X, RowSource):
             with fit_phases(self, 2, None) as phase:
                 with phase("preparation"):
-                    dealt = self._blocks_of_source(X, sample_weight, told)
-                self._fit_blocks(*dealt, told, phase, X.dtype)
+                    dealt = self._blocks_of_source(X, sample_weight, engine)
+                self._fit_blocks(*dealt, engine, phase, X.dtype)
             return self
         check_clusters(self.n_clusters_, X.shape[0])
         warn_of_unlike_units(X, preparation, getattr(self, "feature_names_in_", None))
-        plan = plan_fit(X.shape, self.n_clusters_, told.pairs, engine)
+        plan = plan_fit(X.shape, self.n_clusters_, pairs, engine)
         with fit_phases(self, 4 if plan.exact else 2, X) as phase:
             if plan.exact:
-                self._fit_pairs(X, sample_weight, neighbors, plan, told, phase)
+                self._fit_pairs(X, sample_weight, neighbors, plan, engine, phase)
             else:
                 with phase("preparation"):
-                    blocks = self._blocks_of_array(X, sample_weight, told)
-                self._fit_blocks(*blocks, told, phase, X.dtype)
+                    blocks = self._blocks_of_array(X, sample_weight, engine)
+                self._fit_blocks(*blocks, engine, phase, X.dtype)
         return self
 
     def _fit_pairs(
-        self, X: Tall, sample_weight: Any, neighbors: Any, plan: Plan, told: Settings, phase: FitPhases
+        self, X: Tall, sample_weight: Any, neighbors: Any, plan: Plan, engine: Engine, phase: FitPhases
     ) -> None:
         """Learn from every pair: all rows are one block."""
-        given = neighbors is not None
+        preparation, is_given = resolve_preparation(self.preparation), neighbors is not None
         with phase("preparation"):
-            prepared, sample = prepared_sample(X, sample_weight, told.preparation, told.engine, rows_are_nodes=given)
-        method = self._method(told, sample.X.shape[1])
+            prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=is_given)
+        method = self._method(sample.X.shape[1])
         n_neighbors = self._neighbor_count(sample.size)
         with phase("neighbours"):
             source = Neighbors(sample, neighbors)
             graph = source(n_neighbors)
         learned = learn(AllRows(sample), method, lambda _: graph, phase=phase)
-        self._store(prepared, learned, plan, told, X.dtype)
+        self._store(prepared, learned, plan, engine, X.dtype)
         self.n_neighbors_, self.knn_recall_ = n_neighbors, source.recall
         self.stability_: Stability | None = None
 
-    def _blocks_of_array(self, X: Tall, sample_weight: Any, told: Settings) -> tuple[BlockedRows | SpreadBlocks, Plan]:
+    def _blocks_of_array(self, X: Tall, sample_weight: Any, engine: Engine) -> tuple[BlockedRows | SpreadBlocks, Plan]:
         """Deal rows in memory, or on a cluster, to blocks."""
-        engine = told.engine
         weights = row_weights(sample_weight, X.shape[0], engine)
         n_present = X.shape[0] if isinstance(weights, float) else int((weights > 0).sum())
-        plan = plan_fit((n_present, X.shape[1]), self.n_clusters_, told.pairs, engine, X.dtype.itemsize)
-        deal = Deal(plan.n_samples, plan.n_used, plan.n_blocks, _seed(told.pairs))
-        return dealt_array(engine.asarray(X), weights, deal, told.preparation, engine), plan
+        plan = plan_fit((n_present, X.shape[1]), self.n_clusters_, self.pairs, engine, X.dtype.itemsize)
+        deal = Deal(plan.n_samples, plan.n_used, plan.n_blocks, self._seed())
+        return dealt_array(engine.asarray(X), weights, deal, resolve_preparation(self.preparation), engine), plan
 
-    def _blocks_of_source(self, source: RowSource, sample_weight: Any, told: Settings) -> tuple[BlockedRows, Plan]:
+    def _blocks_of_source(self, source: RowSource, sample_weight: Any, engine: Engine) -> tuple[BlockedRows, Plan]:
         """Read rows once, to keep those that take part; and before that to count them, if that must be."""
-        engine, tell = told.engine, teller(self.verbose, PAUSE_SECONDS)
+        tell = teller(self.verbose, PAUSE_SECONDS)
         if isinstance(engine, DaskEngine):
             engine = client_engine(engine)  # the rows are read by this process
         weights, n_rows, n_present = counted(source, sample_weight)
@@ -243,19 +231,20 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         check_clusters(self.n_clusters_, n_rows)
         # A source that is small after all is one block, which is all pairs.
         shape, itemsize = (n_present, source.n_features), source.dtype.itemsize
-        plan = plan_fit(shape, self.n_clusters_, told.pairs, engine, itemsize, stored=True)
-        deal = Deal(plan.n_samples, plan.n_used, plan.n_blocks, _seed(told.pairs))
+        plan = plan_fit(shape, self.n_clusters_, self.pairs, engine, itemsize, stored=True)
+        deal = Deal(plan.n_samples, plan.n_used, plan.n_blocks, self._seed())
         engine = engine_of_blocks(engine, deal)
         X, held = taken_rows(source, weights, deal, tell)
-        prepared = stream_preparation(ArrayRows(X, source.label), held, told.preparation, engine, tell)
+        preparation = resolve_preparation(self.preparation)
+        prepared = stream_preparation(ArrayRows(X, source.label), held, preparation, engine, tell)
         return BlockedRows(X, 1.0 if held is None else engine.asarray(held), None, deal, prepared, engine), plan
 
     def _fit_blocks(
-        self, rows: BlockedRows | SpreadBlocks, plan: Plan, told: Settings, phase: FitPhases, dtype: Any
+        self, rows: BlockedRows | SpreadBlocks, plan: Plan, engine: Engine, phase: FitPhases, dtype: Any
     ) -> None:
         """Learn from the pairs within row blocks."""
         with phase("row blocks"):
-            method = self._method(told, len(rows.prepared.components))
+            method = self._method(len(rows.prepared.components))
             counts = counted_halves(rows)
             smallest = min(min(half.sizes) for half in counts)
             n_neighbors = self._neighbor_count(sum(half.size for half in counts))
@@ -267,24 +256,23 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
                 )
             graph = partial(neighbor_graph, n_neighbors=n_neighbors)
             learned = learn(rows, method, graph, counted=counts, tell=teller(self.verbose, PAUSE_SECONDS))
-            self._store(rows.prepared, learned, plan, told, dtype)
+            self._store(rows.prepared, learned, plan, engine, dtype)
             self.n_neighbors_, self.knn_recall_, self.stability_ = n_neighbors, None, None
             if learned.halves:
                 halves = [half.components for half in learned.halves]
                 gram, smaller = learned.evidence.counts.gram, int(min(half.size for half in counts))
                 self.stability_ = stability(learned.projection.components, halves, gram, smaller)
 
-    def _method(self, told: Settings, rank: int) -> MethodSettings:
+    def _method(self, rank: int) -> MethodSettings:
         """Settings of the method for prepared rows of this rank."""
         n_components = check_components(self.n_components, self.n_clusters_, rank)
-        return MethodSettings(self.n_clusters_, n_components, self.n_iter, told.affinity)
+        return MethodSettings(self.n_clusters_, n_components, self.n_iter, self._affinity_settings())
 
-    def _store(self, prepared: LinearMap, learned: LearnedMap, plan: Plan, told: Settings, dtype: Any) -> None:
+    def _store(self, prepared: LinearMap, learned: LearnedMap, plan: Plan, engine: Engine, dtype: Any) -> None:
         """Keep what was learned."""
-        precision = np.float32 if dtype == np.float32 else np.float64
-        self._store_map(prepared, learned.projection, learned.moments, precision, told.preparation, told.engine)
+        self._store_map(prepared, learned.projection, learned.moments, dtype, engine)
         self.cuts_, self.plan_ = learned.cuts, plan
-        self.pairs_ = "all" if plan.exact else RowBlocks(plan.block_rows, plan.n_blocks, _seed(told.pairs))
+        self.pairs_ = "all" if plan.exact else RowBlocks(plan.block_rows, plan.n_blocks, self._seed())
 
     def _arrived(self, X: Any, pairs: Any) -> Any:
         """Validate rows at the door; a source too large to load stays one."""
@@ -325,7 +313,6 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         settings.check()
         return settings
 
-
-def _seed(pairs: Any) -> int:
-    """Seed of row blocks, those of "auto" included."""
-    return (pairs if isinstance(pairs, RowBlocks) else RowBlocks()).random_state
+    def _seed(self) -> int:
+        """Seed of row blocks, those of "auto" included."""
+        return (self.pairs if isinstance(self.pairs, RowBlocks) else RowBlocks()).random_state

@@ -257,8 +257,7 @@ class PCAN(LinearMetric, CAN):
             return neighbors_among_all(Y, start.gamma, n_candidates=max(64, weights.nnz // n))
 
         def keep(weights: csr_array) -> None:
-            preparation = resolve_preparation(self.preparation)
-            self._store_map(prepared, projection(weights), sample.moments, X.dtype, preparation, engine)
+            self._store_map(prepared, projection(weights), sample.moments, X.dtype, engine)
             self.n_neighbors_ = start.indices.shape[1]
             self.embedding_ = engine.to_host(self._map().apply(X, engine))
 

@@ -13,7 +13,7 @@ from adaam._typing import FloatMatrix, FloatVector, Tall
 from adaam.engines import Engine, resolve_engine
 from adaam.linalg import Projection
 from adaam.metric import FeatureContributions, Mahalanobis, contributions
-from adaam.prepare import LinearMap, Preparation, scaled_rows
+from adaam.prepare import LinearMap, Preparation, resolve_preparation, scaled_rows
 from adaam.rows import RowSource, as_rows, checked_blocks
 
 # Entries of a map whose squares float32 can hold.
@@ -170,22 +170,17 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return LinearMap(self.components_, self.mean_, self.preparation_.row_scaling)
 
     def _store_map(
-        self,
-        prepared: LinearMap,
-        projection: Projection,
-        moments: FloatMatrix,
-        dtype: Any,
-        preparation: Preparation,
-        engine: Engine,
+        self, prepared: LinearMap, projection: Projection, moments: FloatMatrix, dtype: Any, engine: Engine
     ) -> None:
         """Fold projection and preparation into one map with fixed signs; `moments` are those of the prepared rows."""
-        self.preparation_, self.engine_ = preparation, engine.name
+        self.preparation_, self.engine_ = resolve_preparation(self.preparation), engine.name
         signed = projection.components * row_signs(projection.components @ prepared.components)[:, None]
         components = signed @ prepared.components
         # Covariances are with the features as they are: twice the units that the folded components were divided by.
         covariance = signed @ moments @ prepared.components * np.square(prepared.column_units)
-        if not max(np.abs(components).max(), np.abs(covariance).max()) <= LARGEST_FLOAT32:
-            dtype = np.float64  # units of columns so small or large that float32 has no room for what is made of them
+        # Units of columns may be so small or large that float32 has no room for what is made of them.
+        fits = max(np.abs(components).max(), np.abs(covariance).max()) <= LARGEST_FLOAT32
+        dtype = np.float32 if dtype == np.float32 and fits else np.float64
         self.components_, self.covariance_ = components.astype(dtype), covariance.astype(dtype)
         self.mean_ = prepared.mean.astype(dtype)
         self.eigenvalues_ = projection.eigenvalues

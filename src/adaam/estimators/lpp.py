@@ -106,7 +106,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
             with phase("projection"):
                 projection = lpp(sample, value, n_components, scaling)
 
-            self._store_map(prepared, projection, sample.moments, X.dtype, preparation, engine)
+            self._store_map(prepared, projection, sample.moments, X.dtype, engine)
             self.knn_recall_ = source.recall
         return self
 

@@ -61,5 +61,5 @@ class PreparedMetric(LinearMetric):
         prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=False)
         # Prepared rows stay where they are, with their variances for eigenvalues.
         projection = Projection(np.eye(len(prepared.components)), np.diag(sample.moments))
-        self._store_map(prepared, projection, sample.moments, X.dtype, preparation, engine)
+        self._store_map(prepared, projection, sample.moments, X.dtype, engine)
         return self
