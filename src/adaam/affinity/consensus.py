@@ -46,7 +46,7 @@ class ConsensusAffinity(BaseEstimator):
     votes of a pair grow with it, so that 2 votes, a mild pruning for k of 5 to 10, prune next to nothing for the large
     k at which the paper sees its gains.
 
-    **Preparation.** As of `DominantAffinity`.
+    **Preparation.** The reference one is `LPP(preparation="unit")`, that of the paper `LPP(preparation="center")`.
 
     **Weights.** A row of weight w votes w times, and its copies are members of each other's neighbourhoods, so that
     votes are those of the repeated rows. Rows tied at the k-th place of a neighbourhood, copies included, each get

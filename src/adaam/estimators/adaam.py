@@ -167,7 +167,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         """
         check_whole("n_iter", self.n_iter)
         preparation, engine = resolve_preparation(self.preparation), resolve_engine(self.engine)
-        self._affinity_settings()
+        self._affinity_settings()  # raises before any work is done
         check_pairs(self.pairs)
         if neighbors is not None and isinstance(self.pairs, RowBlocks):
             raise ValueError(
