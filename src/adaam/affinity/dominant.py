@@ -91,12 +91,7 @@ class DominantAffinity(BaseEstimator):
 
         It is symmetric and non-negative, with no edge that the k-NN graph does not have; every row with a neighbour has
         an edge. The diagonal is zero but for rows that stand for several copies. `converged` and `n_iter` tell how the
-        search of each row ended.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the search of some row was still moving after `max_iter` steps.
+        search of each row ended, and a `ConvergenceWarning` if some were still moving after `max_iter` steps.
         """
         k = check_whole("n_neighbors", self.n_neighbors)
         max_iter = check_whole("max_iter", self.max_iter)
@@ -112,7 +107,7 @@ class DominantAffinity(BaseEstimator):
         def search(rows: slice) -> tuple[BoolArray, BoolArray, BoolArray, IntVector]:
             members, copies, places = neighborhoods(graph, rows, sample.weights)
             rest = replicator(local_affinities(X, members, copies, kernel), copies, max_iter, tol)
-            chosen = rest.shares > cut * copies / copies.sum(axis=1, keepdims=True)
+            chosen = rest.shares > cut * (copies / copies.sum(axis=1, keepdims=True))
             return chosen[places], chosen[:, 0], rest.converged, rest.n_iter
 
         # Affinities of a block, and those still moving beside them, stay within the budget.
