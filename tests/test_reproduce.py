@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from adaam.affinity.adaptive import magnitude_counts
 from adaam.bench import run as bench_run
 from adaam.bench import session
 from adaam.bench.methods import METHODS
@@ -22,7 +23,6 @@ from adaam.bench.run import run_case
 from adaam.bench.session import Progress, duration, run_tasks
 from adaam.cli import main
 from adaam.interrupts import uninterrupted
-from adaam.magnitudes import magnitude_counts
 from child_processes import heed_interrupts
 
 pytestmark = [

@@ -73,19 +73,15 @@ VOTED = """
 
 def model_graph(onnx: Any, model: LinearMetric, kind: "np.dtype[Any]", *, labels: bool) -> Any:
     """Graph from rows `X` to their `embedding` and, where asked for, their `label`."""
-    constants: dict[str, Any] = {
-        "mean": model.mean_.astype(np.float64),
-        "components": model.components_.T.astype(np.float64),
-    }
+    constants: dict[str, Any] = {"mean": np.float64(model.mean_), "components": np.float64(model.components_.T)}
     nodes, rows = "wide = Cast <to = 11> (X)", "wide"
     if model.preparation_.row_scaling == "unit":
         constants |= {"tiny": np.finfo(np.float64).tiny, "one": 1.0}
         nodes, rows = nodes + SCALED, "scaled"
-    outside = onnx.helper.np_dtype_to_tensor_dtype(kind)
     nodes += f"""
         centred = Sub ({rows}, mean)
         mapped = MatMul (centred, components)
-        embedding = Cast <to = {outside}> (mapped)
+        embedding = Cast <to = {onnx.helper.np_dtype_to_tensor_dtype(kind)}> (mapped)
     """
     if labels:
         labelled, known = _label(model)
@@ -93,8 +89,7 @@ def model_graph(onnx: Any, model: LinearMetric, kind: "np.dtype[Any]", *, labels
     m, d = model.components_.shape
     number = "float" if kind == np.float32 else "double"
     outputs = f"{number}[rows, {m}] embedding" + (", int64[rows] label" if labels else "")
-    name = type(model).__name__
-    graph = onnx.parser.parse_graph(f"{name} ({number}[rows, {d}] X) => ({outputs}) {{\n{nodes}\n}}")
+    graph = onnx.parser.parse_graph(f"{type(model).__name__} ({number}[rows, {d}] X) => ({outputs}) {{\n{nodes}\n}}")
     arrays = [onnx.numpy_helper.from_array(np.asarray(value, order="C"), key) for key, value in constants.items()]
     graph.initializer.extend(arrays)
     opset = onnx.helper.make_opsetid("", OPSET)
@@ -156,11 +151,6 @@ def to_onnx(
         The graph. Its input `X` has shape (rows, n_features) for any number of rows. Inside, it computes in double
         precision, as `transform` does; all-zero rows stay zero where rows are scaled to unit length.
 
-    Raises
-    ------
-    TypeError
-        If the model has no linear map, or no `predict` that was asked for.
-
     Notes
     -----
     The map is kilobytes. Labels by centres (head "k-means") add little. Labels by the nearest known rows (the other
@@ -216,11 +206,8 @@ def to_onnx(
 def skops_types() -> list[str]:
     """Names of all types a model of this library is made of that skops does not know by itself.
 
-    Returns
-    -------
-    list of str
-        What to pass as `trusted` to `skops.io.load`: classes of this library, whose loading runs no code but their
-        own, and SciPy's sparse array.
+    They are what to pass as `trusted` to `skops.io.load`: classes of this library, whose loading runs no code but their
+    own, and SciPy's sparse array.
 
     Examples
     --------

@@ -9,11 +9,7 @@ from scipy.sparse import csr_array, issparse
 from adaam._checks import warn_caller
 from adaam._typing import FloatVector, IntVector
 from adaam.engines import Graph, NeighborGraph
-from adaam.engines.neighbors.tiles import brute_force
 from adaam.prepare import Sample
-
-SAMPLED_FROM = 4096  # fewer rows are searched plainly
-SAMPLED_ROWS = 100  # rows whose neighbours are looked for once more
 
 
 class DisconnectedGraphWarning(UserWarning):
@@ -23,9 +19,8 @@ class DisconnectedGraphWarning(UserWarning):
 def neighbor_graph(sample: Sample, n_neighbors: int) -> Graph:
     """Find the k nearest others of each row; a row of weight w counts as w coincident rows.
 
-    Rows equally far away share the places that are left for them, so that no tie is broken by chance: neither the
-    order of rows nor the last bits of a distance decide who is a neighbour. The graph stays where the engine works;
-    its `host()` is a `NeighborGraph`.
+    Rows equally far away share the places that are left for them, so that neither the order of rows nor the last bits
+    of a distance decide who is a neighbour. The graph stays where the engine works.
     """
     return sample.engine.neighbor_graph(sample.X, n_neighbors, sample.engine_weights)
 
@@ -33,26 +28,6 @@ def neighbor_graph(sample: Sample, n_neighbors: int) -> Graph:
 def paper_neighbors(size: float, n_clusters: int) -> int:
     """Neighbours of each row by the paper's rule, round(log2(n / c)), within what the rows allow."""
     return int(np.clip(round(np.log2(max(size / n_clusters, 1.0))), 1, max(1, int(size) - 1)))
-
-
-def sampled_recall(sample: Sample, graph: Graph, n_neighbors: int) -> float:
-    """Share of a graph's neighbours that are true ones, by a plain search from some of its rows.
-
-    1.0 for few rows, and for rows on a device or a cluster: their searches are plain or proven exact.
-    """
-    n, X = sample.n_rows, sample.X
-    if n < SAMPLED_FROM or not isinstance(graph, NeighborGraph) or not isinstance(X, np.ndarray):
-        return 1.0
-    rows = np.linspace(0, n - 1, SAMPLED_ROWS).astype(np.intp)
-    _, distances = brute_force(X, min(n_neighbors, n - 1) + 1, X[rows])  # each row is the nearest to itself
-    # Distances of the two searches differ in their last bits.
-    limits = distances[:, -1] * (1.0 + (1e-9 if X.dtype.itemsize == 8 else 1e-5))
-    found = true = 0.0
-    for row, limit in zip(rows, limits, strict=True):
-        part = slice(graph.starts[row], graph.starts[row + 1])
-        found += float(graph.shares[part].sum())
-        true += float(graph.shares[part][graph.distances[part] <= limit].sum())
-    return true / found if found > 0 else 1.0
 
 
 def given_graph(neighbors: Any, n_rows: int, n_neighbors: int) -> NeighborGraph:
@@ -112,53 +87,40 @@ def _tidy(starts: IntVector, indices: IntVector, distances: FloatVector, n_rows:
     return NeighborGraph(new_starts, found, distances[order], np.ones(len(order)), np.zeros(n_rows))
 
 
-def warn_if_disconnected(graph: Graph, remark: str = "") -> int:
-    """Count the connected pieces of the graph and warn with their sizes, and a remark, if there are several."""
-    sizes = graph.piece_sizes()
-    n_pieces = len(sizes)
-    if n_pieces > 1:
-        shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if n_pieces > 8 else "")
-        warn_caller(
-            f"The neighbour graph falls into {n_pieces} pieces of {shown} distinct rows. The map stays well "
-            f"defined, but no neighbour edge links the pieces; a larger n_neighbors would join them.{remark}",
-            DisconnectedGraphWarning,
-        )
-    return n_pieces
-
-
 @dataclass(slots=True)
 class Neighbors:
     """Give the caller's graph, or find one on demand; warn where it is disconnected."""
 
     sample: Sample
     given: Any
-    recall: float | None = None  # of the searches so far, as `sampled_recall` measures it
+    recall: float | None = None  # 1.0 once neighbours were searched, which every engine does exactly
 
     def __call__(self, n_neighbors: int) -> Graph:
         """Return the graph of so many neighbours."""
-        sample = self.sample
+        sample, remark = self.sample, ""
         graph: Graph
         if self.given is not None:
             graph = sample.engine.asarray(given_graph(self.given, sample.n_rows, n_neighbors))
         else:
             check_neighbors(n_neighbors, sample.size)
             graph = neighbor_graph(sample, n_neighbors)
-            recall = sampled_recall(sample, graph, n_neighbors)
-            self.recall = recall if self.recall is None else min(recall, self.recall)
-        warn_if_disconnected(graph, "" if self.given is not None else _remark_on_weights(sample, n_neighbors))
+            self.recall = 1.0
+            weights = sample.engine_weights
+            least = weights if isinstance(weights, float) else float(weights.min())
+            if least > n_neighbors:
+                remark = (
+                    f" Each row counts as {least:g} equal rows or more, which leave no place for others among its "
+                    f"{n_neighbors} neighbours. Where sample_weight is meant to be relative, divide it by its mean."
+                )
+        sizes = graph.piece_sizes()
+        if len(sizes) > 1:
+            shown = ", ".join(str(size) for size in sizes[:8]) + (", ..." if len(sizes) > 8 else "")
+            warn_caller(
+                f"The neighbour graph falls into {len(sizes)} pieces of {shown} distinct rows. The map stays well "
+                f"defined, but no neighbour edge links the pieces; a larger n_neighbors would join them.{remark}",
+                DisconnectedGraphWarning,
+            )
         return graph
-
-
-def _remark_on_weights(sample: Sample, n_neighbors: int) -> str:
-    """Say so where every row counts as so many equal rows that it has no other neighbours."""
-    weights = sample.engine_weights
-    least = weights if isinstance(weights, float) else float(weights.min())
-    if least <= n_neighbors:
-        return ""
-    return (
-        f" Each row counts as {least:g} equal rows or more, which leave no place for others among its "
-        f"{n_neighbors} neighbours. Where sample_weight is meant to be relative, divide it by its mean."
-    )
 
 
 def check_neighbors(n_neighbors: int, size: float) -> None:

@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score, silhouette_score
 
-from adaam._typing import FloatMatrix, IntVector
-
 __all__ = ["calinski_harabasz", "davies_bouldin", "silhouette"]
 
 # The silhouette compares all pairs of rows; beyond this many an even sample of them tells as much.
@@ -43,53 +41,41 @@ def silhouette(estimator: Any, X: Any, y: Any = None) -> float:
     >>> sorted(search.best_params_)
     ['learner__n_neighbors']
     """
-    Z, labels = _clustered(estimator, X)
-    shown = np.random.default_rng(0).permutation(len(Z))[:SILHOUETTE_ROWS] if len(Z) > SILHOUETTE_ROWS else slice(None)
-    return _score(silhouette_score, Z[shown], labels[shown], worst=-1.0)
+    return _score(silhouette_score, estimator, X, worst=-1.0, most_rows=SILHOUETTE_ROWS)
 
 
 def calinski_harabasz(estimator: Any, X: Any, y: Any = None) -> float:
-    """Spread between the predicted clusters over spread inside them, in the learned space.
+    """Spread between the predicted clusters over spread inside them, in the learned space: larger is better.
 
     Parameters
     ----------
     estimator, X, y
-        As in `silhouette`; all rows are scored.
-
-    Returns
-    -------
-    float
-        The score, larger is better; 0 where all rows fall into one cluster, or each into its own.
+        As in `silhouette`; all rows are scored, 0 where they fall into one cluster, or each into its own.
     """
-    return _score(calinski_harabasz_score, *_clustered(estimator, X), worst=0.0)
+    return _score(calinski_harabasz_score, estimator, X, worst=0.0)
 
 
 def davies_bouldin(estimator: Any, X: Any, y: Any = None) -> float:
-    """Minus the mean likeness of each predicted cluster to its nearest other one: at most 0.
+    """Minus the mean likeness of each predicted cluster to its nearest other one: larger is better, at most 0.
 
     Parameters
     ----------
     estimator, X, y
-        As in `silhouette`; all rows are scored.
-
-    Returns
-    -------
-    float
-        The score, larger is better; -inf where all rows fall into one cluster, or each into its own.
+        As in `silhouette`; all rows are scored, -inf where they fall into one cluster, or each into its own.
     """
-    return _score(lambda Z, labels: -davies_bouldin_score(Z, labels), *_clustered(estimator, X), worst=-np.inf)
+    return _score(lambda Z, labels: -davies_bouldin_score(Z, labels), estimator, X, worst=-np.inf)
 
 
-def _score(score: Callable[..., Any], Z: FloatMatrix, labels: IntVector, worst: float) -> float:
-    """Score of places and labels, `worst` where there is nothing to compare."""
-    return float(score(Z, labels)) if 1 < len(np.unique(labels)) < len(labels) else worst
-
-
-def _clustered(estimator: Any, X: Any) -> tuple[FloatMatrix, IntVector]:
+def _score(score: Callable[..., Any], estimator: Any, X: Any, *, worst: float, most_rows: int | None = None) -> float:
+    """Score of the clusters in the learned space, `worst` where there is nothing to compare."""
     missing = [name for name in ("transform", "predict") if not hasattr(estimator, name)]
     if missing:
         raise TypeError(
             f"estimator={estimator!r} has no {' and no '.join(missing)}, so it has no clusters in a learned space to "
             "score. Use AdaAMClustering, or a pipeline that ends in it."
         )
-    return np.asarray(estimator.transform(X)), np.asarray(estimator.predict(X))
+    Z, labels = np.asarray(estimator.transform(X)), np.asarray(estimator.predict(X))
+    if most_rows is not None and len(Z) > most_rows:
+        shown = np.random.default_rng(0).permutation(len(Z))[:most_rows]
+        Z, labels = Z[shown], labels[shown]
+    return float(score(Z, labels)) if 1 < len(np.unique(labels)) < len(labels) else worst

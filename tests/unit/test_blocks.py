@@ -46,7 +46,7 @@ def test_threads_are_given_back_when_a_fit_fails_or_ends(rng, monkeypatch):
     with threadpool_limits(2, user_api="blas"):
         AdaAM(2).fit(X)
         assert blas_now() == 2
-        monkeypatch.setattr("adaam.affinity.adaptive._projection", lambda *_, **__: 1 / 0)
+        monkeypatch.setattr("adaam.affinity.adaptive.degree_projection", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             AdaAM(2).fit(X)
         assert blas_now() == 2

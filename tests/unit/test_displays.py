@@ -122,7 +122,7 @@ def test_projection_draws_at_most_the_rows_asked_for_and_a_line_for_one_componen
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"components": (0, 10)}, "names component 10"),
+        ({"components": (0, 10)}, r"components=\(0, 10\) must name two of the components 0..9"),
         ({"components": (0,)}, "components=\\(0,\\) must name two"),
         ({"components": 1}, "components=1 must name two"),
         ({"labels": [1, 2]}, "one label a row"),

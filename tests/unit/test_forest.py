@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 from adaam import LPP, HeatKernel
 from adaam.affinity import heat_affinity
 from adaam.affinity.forest import ForestAffinity, alike_graph, forest_leaves, unit_features
-from adaam.affinity.heat import neighbor_affinity
 from adaam.engines import CPUEngine
 from adaam.graph import neighbor_graph
 from adaam.prepare import Sample
@@ -31,6 +30,12 @@ def unused(k):
 
 def learned(learner, X, weights=None):
     return learner.learn(sample_of(X, weights), unused).weights.toarray()
+
+
+def alike(leaves, weights, k):
+    graph = alike_graph(leaves, weights, k)
+    half = graph.half(1 - graph.distances, weights, same_both_ways=False)
+    return (half + half.T).toarray()
 
 
 def together(leaves):
@@ -70,10 +75,7 @@ def test_hand_worked_leaves():
 @settings(deadline=None, max_examples=25)
 def test_all_neighbours_kept_equal_the_dense_leaf_co_occurrence(seed, n, n_trees):
     leaves = random_leaves(np.random.default_rng(seed), n, n_trees)
-    sample = sample_of(np.zeros((n, 1)))
-    graph = alike_graph(leaves, sample.weights, n - 1)
-    A = neighbor_affinity(graph, 1 - graph.distances, sample).weights.toarray()
-    np.testing.assert_allclose(A, together(leaves), atol=1e-12)
+    np.testing.assert_allclose(alike(leaves, np.ones(n), n - 1), together(leaves), atol=1e-12)
 
 
 @given(st.integers(0, 10_000), st.integers(5, 30), st.integers(1, 4))
@@ -97,11 +99,7 @@ def test_sparsified_affinity_equals_the_dense_formula(seed, k):
     ranked = np.sort(A, axis=1)[:, ::-1]
     if (ranked[:, k - 1] == ranked[:, k]).any():
         return
-    sample = sample_of(np.zeros((12, 1)))
-    graph = alike_graph(leaves, sample.weights, k)
-    np.testing.assert_allclose(
-        neighbor_affinity(graph, 1 - graph.distances, sample).weights.toarray(), sparsified(A, k), atol=1e-12
-    )
+    np.testing.assert_allclose(alike(leaves, np.ones(12), k), sparsified(A, k), atol=1e-12)
 
 
 def test_weights_equal_repeated_leaves():
@@ -109,13 +107,9 @@ def test_weights_equal_repeated_leaves():
     leaves = random_leaves(np.random.default_rng(3), 12, 2000)
     ranked = np.sort(together(leaves), axis=1)[:, ::-1]
     assert (ranked[:, 1] > ranked[:, 2]).all()
-    sample = sample_of(np.zeros((12, 1)), np.full(12, 2.0))
-    graph = alike_graph(leaves, sample.weights, 5)
     dense = sparsified(together(np.repeat(leaves, 2, axis=0)), 5)
     by_row = np.repeat(np.eye(12), 2, axis=1)
-    np.testing.assert_allclose(
-        neighbor_affinity(graph, 1 - graph.distances, sample).weights.toarray(), by_row @ dense @ by_row.T, atol=1e-12
-    )
+    np.testing.assert_allclose(alike(leaves, np.full(12, 2.0), 5), by_row @ dense @ by_row.T, atol=1e-12)
 
 
 def test_rows_of_small_weight_take_more_neighbours():
@@ -267,6 +261,7 @@ def test_learning_leaves_settings_and_rows_alone():
 def test_neighbour_values_of_one_give_the_unweighted_graph():
     sample = sample_of(np.random.default_rng(12).integers(0, 3, (20, 2)), np.full(20, 1.5))
     graph = neighbor_graph(sample, 3)
-    A = neighbor_affinity(graph, np.ones(len(graph.indices)), sample).weights.toarray()
+    half = graph.half(np.ones(len(graph.indices)), sample.weights, same_both_ways=False)
+    A = (half + half.T).toarray()
     expected = heat_affinity(graph, HeatKernel(width=np.inf), sample).weights.toarray()
     np.testing.assert_allclose(A, expected, rtol=1e-12)

@@ -1,5 +1,3 @@
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +10,7 @@ import oracles
 from adaam import AdaAM, DisconnectedGraphWarning
 from adaam.engines import CPUEngine, NeighborGraph
 from adaam.engines.neighbors.graph import measured_graph
-from adaam.graph import given_graph, neighbor_graph, warn_if_disconnected
+from adaam.graph import Neighbors, given_graph, neighbor_graph
 from adaam.prepare import Sample
 
 
@@ -205,15 +203,13 @@ def test_pieces_are_those_of_the_undirected_graph(seed, n, k):
     joined = np.eye(n, dtype=bool)
     joined[graph.rows(), graph.indices] = True
     reach = np.linalg.matrix_power((joined | joined.T).astype(float), n) > 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DisconnectedGraphWarning)
-        assert warn_if_disconnected(graph) == len(np.unique(reach, axis=0))
+    assert len(graph.piece_sizes()) == len(np.unique(reach, axis=0))
 
 
 def test_disconnected_pieces_are_counted_and_named(rng):
     X = np.vstack([rng.standard_normal((7, 2)), rng.standard_normal((4, 2)) + 100])
     with pytest.warns(DisconnectedGraphWarning, match="2 pieces of 7, 4 distinct rows"):
-        assert warn_if_disconnected(neighbor_graph(sample(X), 3)) == 2
+        Neighbors(sample(X), None)(3)
 
 
 @pytest.mark.parametrize("wrap", [lambda model: model, lambda model: make_pipeline(model)])

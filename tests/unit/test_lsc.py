@@ -12,14 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import check_estimator
 
 from adaam.estimators import lsc as lsc_module
-from adaam.estimators.lsc import (
-    LSC,
-    kmeans_landmarks,
-    landmark_directions,
-    landmark_weights,
-    mean_distance,
-    sampled_landmarks,
-)
+from adaam.estimators.lsc import LSC, chosen_landmarks, landmark_directions, landmark_weights, mean_distance
 
 
 def dense_weights(X, U, r, h):
@@ -94,11 +87,11 @@ def test_mean_distance_and_weights_do_not_depend_on_blocks(monkeypatch, rng):
     assert mean_distance(X, U, squared=True) == pytest.approx(cdist(X, U, "sqeuclidean").mean())
 
 
-@pytest.mark.parametrize("choose", [kmeans_landmarks, sampled_landmarks])
-def test_landmarks_are_distinct_however_many_copies_rows_have(choose):
+@pytest.mark.parametrize("settled", [True, False])
+def test_landmarks_are_distinct_however_many_copies_rows_have(settled):
     X = np.repeat(np.arange(6.0)[:, None], 10, axis=0)
     for n_landmarks, expected in ((4, 4), (6, 6), (50, 6)):
-        U = choose(X, n_landmarks, np.random.default_rng(0))
+        U = chosen_landmarks(X, n_landmarks, np.random.default_rng(0), settled=settled)
         assert len(np.unique(U, axis=0)) == len(U) == expected
 
 

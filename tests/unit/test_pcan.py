@@ -15,20 +15,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import check_estimator
 
-from adaam.affinity import clustered_graph
-from adaam.affinity.clustered_graph import (
-    Search,
-    can_graph,
-    graph_pieces,
-    laplacian_eigenpairs,
-    nearest_start,
-    neighbors_among,
-    neighbors_among_all,
-    pcan_graph,
-    simplex_rows,
-)
 from adaam.engines import CPUEngine
-from adaam.estimators.can import CAN, PCAN
+from adaam.estimators import can
+from adaam.estimators.can import (
+    CAN,
+    PCAN,
+    graph_pieces,
+    nearest_start,
+    neighbors_among_all,
+    simplex_rows,
+    spectral_vectors,
+    spread_rows,
+)
 from adaam.prepare import Sample
 
 quick = settings(deadline=None, max_examples=25)
@@ -92,10 +90,6 @@ def dense_can(X, c, k, *, projected, m=None, max_iter=30):
         else:
             break
     return A
-
-
-def quiet(iteration, penalty, n_pieces):
-    pass
 
 
 def sample_of(X):
@@ -167,7 +161,7 @@ def test_rows_over_all_columns_are_exact_however_few_candidates_are_tried_first(
 def test_rows_do_not_depend_on_the_block_size(monkeypatch):
     Y = np.random.default_rng(0).normal(size=(100, 5))
     whole = neighbors_among_all(Y, 1.0)
-    monkeypatch.setattr(clustered_graph, "BLOCK_BYTES", 8 * 100 * 7)
+    monkeypatch.setattr(can, "BLOCK_BYTES", 8 * 100 * 7)
     np.testing.assert_allclose(neighbors_among_all(Y, 1.0).toarray(), whole.toarray(), atol=1e-12)
 
 
@@ -180,9 +174,10 @@ def test_coincident_rows_share_equally_when_gamma_is_zero():
 
 def test_rows_over_given_candidates_leave_out_all_others():
     candidates = np.array([[1, 2], [2, 0], [1, 0]])
-    S = neighbors_among(candidates, np.array([[4.0, 1.0], [1.0, 9.0], [2.0, 2.0]]), 1.0).toarray()
+    graph, is_full = spread_rows(candidates, np.array([[4.0, 1.0], [1.0, 9.0], [2.0, 2.0]]), 1.0, 3)
     # Row 0: d = 1, 4 and reach (2 + 1) / 1 = 3 < 4, so the nearer one takes all; row 2: equal shares.
-    np.testing.assert_allclose(S, [[0, 0, 1], [0, 0, 1], [0.5, 0.5, 0]])
+    np.testing.assert_allclose(graph.toarray(), [[0, 0, 1], [0, 0, 1], [0.5, 0.5, 0]])
+    np.testing.assert_array_equal(is_full, [False, False, True])
 
 
 # Spectrum.
@@ -196,25 +191,22 @@ def random_graph(n, seed, density=0.1):
 
 @pytest.mark.parametrize("n", [5, 40, 300])
 @pytest.mark.parametrize("n_blocks", [1, 2, 4])
-def test_laplacian_eigenpairs_agree_with_the_dense_ones(n, n_blocks):
+def test_spectral_vectors_agree_with_the_dense_ones(n, n_blocks):
     A = csr_array(block_diag([random_graph(n, seed, max(0.1, 3 / n)) for seed in range(n_blocks)]))
     D = np.diag(A.sum(axis=1)) - A.toarray()
-    values, vectors = eigh(D)
-    found = laplacian_eigenpairs(A, 5)
-    np.testing.assert_allclose(found.values, values[:5], atol=1e-8)
-    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(5), atol=1e-8)
-    np.testing.assert_allclose(D @ found.vectors, found.vectors * found.values, atol=1e-6)
+    values = eigh(D)[0]
+    found = spectral_vectors(A, 5)
+    np.testing.assert_allclose(found.T @ found, np.eye(5), atol=1e-8)
+    np.testing.assert_allclose(D @ found, found * values[:5], atol=1e-6)
 
 
 def test_laplacian_vectors_of_a_graph_without_edges_are_single_rows():
-    found = laplacian_eigenpairs(csr_array((6, 6)), 3)
-    np.testing.assert_array_equal(found.values, 0.0)
-    np.testing.assert_array_equal(found.vectors, np.eye(6)[:, :3])
+    np.testing.assert_array_equal(spectral_vectors(csr_array((6, 6)), 3), np.eye(6)[:, :3])
 
 
 def test_laplacian_vectors_of_too_many_pieces_are_those_of_the_largest():
     A = csr_array(block_diag([np.ones((size, size)) for size in (2, 5, 3)]))
-    found = laplacian_eigenpairs(A, 2).vectors
+    found = spectral_vectors(A, 2)
     np.testing.assert_allclose(found[:, 0], np.repeat([0, 5**-0.5, 0], [2, 5, 3]))
     np.testing.assert_allclose(found[:, 1], np.repeat([0, 0, 3**-0.5], [2, 5, 3]))
 
@@ -232,20 +224,20 @@ def test_pieces_are_numbered_in_order_of_appearance():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_can_agrees_with_the_dense_version(std, seed):
     X, _ = blobs(std=std, seed=seed)
-    graph = can_graph(sample_of(X), Search(3, 10, 30, quiet))
+    model = CAN(3, n_neighbors=10).fit(X)
     expected = dense_can(X - X.mean(axis=0), 3, 10, projected=False)
-    np.testing.assert_allclose(graph.weights.toarray(), expected, atol=1e-7)
-    assert graph.n_pieces == 3
+    np.testing.assert_allclose(model.affinity_matrix_.toarray(), expected, atol=1e-7)
+    assert model.labels_.max() == 2
 
 
 @pytest.mark.parametrize("std", [1.0, 2.5])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_pcan_agrees_with_the_dense_version(std, seed):
     X, _ = blobs(std=std, seed=seed, d=6)
-    graph, _ = pcan_graph(sample_of(X), 2, Search(3, 10, 30, quiet))
+    model = PCAN(3, n_components=2, n_neighbors=10).fit(X)
     expected = dense_can(X - X.mean(axis=0), 3, 10, projected=True, m=2)
-    np.testing.assert_allclose(graph.weights.toarray(), expected, atol=1e-7)
-    assert graph.n_pieces == 3
+    np.testing.assert_allclose(model.affinity_matrix_.toarray(), expected, atol=1e-7)
+    assert model.labels_.max() == 2
 
 
 def objective(dx, S, F, gamma, penalty):
@@ -259,24 +251,24 @@ def test_objective_does_not_rise_while_lambda_stays(seed, penalty, c):
     X = np.random.default_rng(seed).normal(size=(40, 3))
     dx = cdist(X, X, "sqeuclidean")
     S, gamma, _ = dense_start(X, 5)
-    F = laplacian_eigenpairs(csr_array((S + S.T) / 2), c).vectors
+    F = spectral_vectors(csr_array((S + S.T) / 2), c)
     costs = [objective(dx, S, F, gamma, penalty)]
     for _ in range(4):
         S = neighbors_among_all(np.hstack([X, np.sqrt(penalty) * F]), gamma).toarray()
         costs.append(objective(dx, S, F, gamma, penalty))
-        F = laplacian_eigenpairs(csr_array((S + S.T) / 2), c).vectors
+        F = spectral_vectors(csr_array((S + S.T) / 2), c)
         costs.append(objective(dx, S, F, gamma, penalty))
     assert np.all(np.diff(costs) <= 1e-8 * costs[0])
 
 
 def test_projection_minimises_the_roughness_of_the_learned_graph():
     X, _ = blobs(d=6, std=2.0)
-    graph, projection = pcan_graph(sample_of(X), 2, Search(3, 10, 30, quiet))
+    model = PCAN(3, n_components=2, n_neighbors=10).fit(X)
     Xc = X - X.mean(axis=0)
-    _, L = dense_laplacian(graph.weights.toarray())
+    _, L = dense_laplacian(model.affinity_matrix_.toarray())
     values = eigh(Xc.T @ L @ Xc, Xc.T @ Xc)[0]
-    np.testing.assert_allclose(projection.eigenvalues, values[:2], atol=1e-10)
-    np.testing.assert_allclose(np.linalg.norm(projection.components, axis=1), 1.0)
+    np.testing.assert_allclose(model.eigenvalues_, values[:2], atol=1e-10)
+    np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), 1.0)
 
 
 # Estimators.

@@ -15,7 +15,7 @@ from sklearn.base import clone
 import adaam
 from adaam import AdaAM, RowBlocks
 from adaam.estimators import adaam as fits
-from adaam.estimators import pooling, stored_rows
+from adaam.estimators import stored_rows
 from adaam.rows import ArrayRows, BlockRows, NpyRows, RowsError, as_rows, map_to_file, open_rows, read_all, sources
 
 pytestmark = pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning")
@@ -370,7 +370,7 @@ def test_an_interrupted_fit_leaves_the_model_as_it_was():
 
 
 def test_progress_is_told_to_who_asks(capsys, monkeypatch):
-    monkeypatch.setattr(pooling, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(fits, "PAUSE_SECONDS", 0.0)
     AdaAM(3, pairs=RowBlocks(n_rows=60)).fit(row_blocks(None))
     assert capsys.readouterr().err == ""
     AdaAM(3, pairs=RowBlocks(n_rows=60), verbose=1).fit(row_blocks(None))

@@ -17,18 +17,22 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from adaam._checks import check_number, check_word
-from adaam._typing import Column, Constraint, DiagonalRule, FloatMatrix, Tall
+from adaam._typing import Column, Constraint, DiagonalRule, FloatMatrix, FloatVector, Tall
 from adaam.affinity.heat import HalfAffinity, HeatKernel, heat_affinity, resolve_heat
 from adaam.affinity.values import DiagonalAffinity, SumAffinity
 from adaam.engines import Engine, Graph
-from adaam.engines.blocks import total
+from adaam.engines.blocks import ordered_map, row_blocks, spread, total
 from adaam.engines.pruned.cut import kept_from
+from adaam.engines.pruned.tiles import upper_tiles
 from adaam.linalg import Projection, degree_projection, projected_left_vectors, whitening
 from adaam.prepare import Sample
+
+TILE_ROWS = 1024  # of a tile whose magnitudes are counted
 
 GraphOf: TypeAlias = Callable[[Sample], Graph]
 
 
+@dataclass(eq=False, repr=False)
 class AdaptiveAffinity(BaseEstimator):
     """Settings of the adaptive affinity; the defaults are the reference reading of the paper.
 
@@ -50,21 +54,12 @@ class AdaptiveAffinity(BaseEstimator):
         What the projection between the two is orthonormal under: X'X, or X'DX with the degrees of the graph.
     """
 
-    def __init__(
-        self,
-        alphas: tuple[float, float] = (2.5, 5.0),
-        rank: float = 1.0,
-        projection_rank: float = 1.0,
-        heat: HeatKernel | None = None,
-        diagonal: DiagonalRule = "keep",
-        constraint: Constraint = "gram",
-    ) -> None:
-        self.alphas = alphas
-        self.rank = rank
-        self.projection_rank = projection_rank
-        self.heat = heat
-        self.diagonal = diagonal
-        self.constraint = constraint
+    alphas: tuple[float, float] = (2.5, 5.0)
+    rank: float = 1.0
+    projection_rank: float = 1.0
+    heat: HeatKernel | None = None
+    diagonal: DiagonalRule = "keep"
+    constraint: Constraint = "gram"
 
     def check(self) -> None:
         """Raise if a setting is out of range."""
@@ -151,6 +146,34 @@ def pruned_beside(
     engine, weights = sample.engine, sample.engine_weights
     cut, laplacian, _ = engine.cut_laplacian(factor, t, sample.X, weights, diagonal, other.half)
     return PrunedAffinity(factor, cut, weights, diagonal, engine), laplacian
+
+
+def magnitude_counts(affinity: PrunedAffinity, n_bins: int = 200) -> tuple[FloatVector, float]:
+    """Count the entries of PP' by magnitude in equal bins from 0 to the returned upper end.
+
+    No entry exceeds the largest squared length of a row of P, so one pass suffices.
+    """
+    P = affinity.engine.to_host(affinity.factor)
+    weights, diagonal = (
+        spread(affinity.engine.to_host(column), len(P)) for column in (affinity.weights, affinity.diagonal)
+    )
+    squares = np.einsum("ij,ij->i", P, P)
+    top = float(squares.max())
+    scale = n_bins / top if top > 0 else 0.0
+
+    def counted(values: FloatMatrix, shares: FloatMatrix) -> FloatVector:
+        bins = np.minimum((np.abs(values).ravel() * scale).astype(np.intp), n_bins - 1)
+        return np.bincount(bins, shares.ravel(), n_bins)
+
+    def row_counts(rows: slice) -> FloatVector:
+        total = np.zeros(n_bins)
+        for columns, tile in upper_tiles(P, rows, TILE_ROWS):
+            shares = 2.0 * np.outer(weights[rows], weights[columns])
+            total += counted(tile, np.triu(shares, k=1) if columns.start == rows.start else shares)
+        return total
+
+    blocks = row_blocks(len(P), TILE_ROWS)
+    return counted(squares, diagonal) + sum(ordered_map(row_counts, blocks)), top
 
 
 def diagonal_counts(sample: Sample, diagonal: DiagonalRule, share: float = 1.0) -> Column:
@@ -406,30 +429,26 @@ class Learned(NamedTuple):
 def adaptive_affinity(
     sample: Sample, graph: Graph, n_clusters: int, n_iter: int, settings: AdaptiveAffinity
 ) -> Learned:
-    """Steps 1 to 4 of the method on prepared rows, as `adapt` takes them on all pairs.
-
-    Each further iteration repeats projection and final affinity with the current Δ beside the intermediate one.
-    """
+    """Steps 1 to 4 of the method on prepared rows, as `adapt` takes them on all pairs."""
     (found,) = adapt(AllRows(sample), MethodSettings(n_clusters, n_clusters, n_iter, settings), lambda _: graph)
     degrees = DiagonalAffinity(found.first.degrees.column, sample.engine)
     affinity = SumAffinity((found.final.affinity, degrees), sample.engine)
     return Learned(affinity, found.first.affinity, found.final.affinity)
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedMap:
+class LearnedMap(NamedTuple):
     """A projection of prepared rows, what it rests on, and where there are several blocks, those of either half."""
 
     projection: Projection
     evidence: Evidence
     moments: FloatMatrix  # X'X over the number of rows, copies counted
     cuts: tuple[float, float]  # smallest magnitudes kept, intermediate and final, on average over blocks
-    halves: tuple[Projection, ...] = ()
+    halves: list[Projection]
 
 
 def learn(
     rows: Blocks,
-    settings: MethodSettings,
+    method: MethodSettings,
     graph: GraphOf,
     *,
     counted: Sequence[Counts] | None = None,
@@ -442,24 +461,22 @@ def learn(
     found, where it is known. `phase` gives the context to run a named phase in; `tell` hears of row blocks done.
     """
     with phase("affinity"):
-        found = adapt(rows, settings, graph, counted, tell)
+        found = adapt(rows, method, graph, counted, tell)
     with phase("projection"):
 
         def projection(index: int) -> Projection:
-            return _projection(found[index], settings.n_components, found[0].counts.n_distinct, rows.engine)
+            """LPP on final affinity and heat-kernel degrees, as `adaam.projection.lpp` has it."""
+            _, counts, first, final = found[index]
+            degrees = first.degrees + final.degrees
+
+            def even() -> FloatMatrix:
+                return np.asarray(degrees.total / counts.size * counts.gram)
+
+            n, eigh = found[0].counts.n_distinct, rows.engine.eigh
+            return degree_projection(final.laplacian, degrees.gram, method.n_components, n, even, eigh)
 
         # Small eigenproblems run on one thread each: those of the halves have time beside that of the whole.
         learned, *halves = rows.engine.each(projection, range(len(found)))
     blocks, counts, first, final = found[0]
     cuts = (first.cut / len(blocks), final.cut / len(blocks))
-    return LearnedMap(learned, found[0], counts.gram / counts.size, cuts, tuple(halves))
-
-
-def _projection(found: Evidence, n_components: int, n_distinct: int, engine: Engine) -> Projection:
-    """LPP on final affinity and heat-kernel degrees, as `adaam.projection.lpp` has it."""
-    degrees, counts = found.first.degrees + found.final.degrees, found.counts
-
-    def even() -> FloatMatrix:
-        return np.asarray(degrees.total / counts.size * counts.gram)
-
-    return degree_projection(found.final.laplacian, degrees.gram, n_components, n_distinct, even, engine.eigh)
+    return LearnedMap(learned, found[0], counts.gram / counts.size, cuts, halves)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -20,6 +19,7 @@ from adaam.prepare import Sample
 VOTE_TOLERANCE = 1e-9
 
 
+@dataclass(eq=False, repr=False)
 class ConsensusAffinity(BaseEstimator):
     """Consensus k-NN: a neighbour graph whose edges are confirmed by the neighbourhoods of other rows.
 
@@ -44,10 +44,9 @@ class ConsensusAffinity(BaseEstimator):
     **Defaults.** The paper uses one threshold for all rows and does not give it. "budget" needs no number, and makes
     the comparison with the k-NN graph one of which edges are kept, not of how many. A fixed number cannot follow k: the
     votes of a pair grow with it, so that 2 votes, a mild pruning for k of 5 to 10, prune next to nothing for the large
-    k at which the paper sees its gains. k = 5 is that of the other learners.
+    k at which the paper sees its gains.
 
-    **Preparation.** The reference one is `LPP(preparation="unit")`: unit rows, centred, principal components of 99 %
-    of the variance. The paper works on the distances of the features as they are: `LPP(preparation="center")`.
+    **Preparation.** The reference one is `LPP(preparation="unit")`, that of the paper `LPP(preparation="center")`.
 
     **Weights.** A row of weight w votes w times, and its copies are members of each other's neighbourhoods, so that
     votes are those of the repeated rows. Rows tied at the k-th place of a neighbourhood, copies included, each get
@@ -60,20 +59,11 @@ class ConsensusAffinity(BaseEstimator):
     ----------
     V. Premachandran, R. Kakarala, "Consensus of k-NNs for Robust Neighborhood Selection on Graph-Based Manifolds",
     CVPR 2013.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from adaam import LPP, ConsensusAffinity
-    >>> X, _ = load_digits(return_X_y=True)
-    >>> LPP(2, affinity=ConsensusAffinity(n_neighbors=10)).fit_transform(X).shape
-    (1797, 2)
     """
 
-    def __init__(self, n_neighbors: int = 5, threshold: float | str = "budget", heat: HeatKernel | None = None) -> None:
-        self.n_neighbors = n_neighbors
-        self.threshold = threshold
-        self.heat = heat
+    n_neighbors: int = 5
+    threshold: float | str = "budget"
+    heat: HeatKernel | None = None
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> SparseAffinity:
         """Build the graph of the sample.
@@ -81,34 +71,23 @@ class ConsensusAffinity(BaseEstimator):
         It is symmetric and non-negative; every row with a neighbour has an edge. The diagonal is zero but for rows that
         stand for several copies.
         """
-        k = check_whole("n_neighbors", self.n_neighbors)
-        threshold = _check_threshold(self.threshold)
         heat = resolve_heat(self.heat)
-        graph = neighbors(k).host()
-
-        ballots = ballots_of(graph, sample.weights)
-        if threshold == "budget":
+        graph = neighbors(check_whole("n_neighbors", self.n_neighbors)).host()
+        ballots, threshold = ballots_of(graph, sample.weights), self.threshold
+        if isinstance(threshold, str):
+            check_word("threshold", threshold, ("budget",))
             needed = np.full(graph.n_rows, budget_votes(ballots, graph))
-        elif isinstance(threshold, int):
-            needed = np.full(graph.n_rows, float(threshold))
-        else:
+        elif isinstance(threshold, Integral):
+            needed = np.full(graph.n_rows, float(check_whole("threshold", threshold)))
+        elif check_number("threshold", threshold, above=0.0) < 1.0:
             needed = threshold * ballots.cast()
+        else:
+            raise ValueError(
+                f"threshold={threshold} is a float, so it is a share of votes and must be below 1. "
+                "Use a whole number such as 2 to count votes."
+            )
         elected, own = elected_edges(ballots, needed)
         return edge_affinity(sample, graph, elected, own, heat)
-
-
-def _check_threshold(threshold: Any) -> Any:
-    if isinstance(threshold, str):
-        return check_word("threshold", threshold, ("budget",))
-    if isinstance(threshold, Integral):
-        return check_whole("threshold", threshold)
-    share = check_number("threshold", threshold, above=0.0)
-    if share >= 1.0:
-        raise ValueError(
-            f"threshold={threshold} is a float, so it is a share of votes and must be below 1. "
-            "Use a whole number such as 2 to count votes."
-        )
-    return share
 
 
 @dataclass(frozen=True, slots=True)

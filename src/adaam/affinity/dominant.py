@@ -28,6 +28,7 @@ class DominantNeighborhoods(SparseAffinity):
     n_iter: IntVector  # (n,): steps each took
 
 
+@dataclass(eq=False, repr=False)
 class DominantAffinity(BaseEstimator):
     """Dominant neighbourhoods: k nearest neighbours reduced to a maximal clique of mutually similar rows.
 
@@ -54,15 +55,14 @@ class DominantAffinity(BaseEstimator):
     Notes
     -----
     **Defaults.** `tol` is that of public dominant-set code. Its limit of 1000 steps is not: on image sets 10 to 30 % of
-    the rows are then still moving, and up to 3 % have other members than at rest; the last of them rest after some ten
-    thousand steps, and rows at rest cost nothing. `cut` is that of the diffusion code that uses dominant neighbours,
-    1 / (100 |S_i|), which follows k. `local_heat` is the self-tuning Gaussian of that
-    literature. It must not be wide: with nearly equal affinities, as those of the default `heat`, every neighbour keeps
-    a share and nothing is chosen. Row i may itself lose its share, and is then linked to a set it is not part of: the
-    method's known "false neighbourhoods", left as they are.
+    the rows are then still moving, and up to 3 % have other members than at rest; rows at rest cost nothing. `cut` is
+    that of the diffusion code that uses dominant neighbours, 1 / (100 |S_i|), and `local_heat` the self-tuning Gaussian
+    of that literature. It must not be wide: with nearly equal affinities, as those of the default `heat`, every
+    neighbour keeps a share and nothing is chosen. Row i may itself lose its share, and is then linked to a set it is
+    not part of: the method's known "false neighbourhoods", left as they are.
 
-    **Preparation.** The reference one is `LPP(preparation="unit")`: unit rows, centred, principal components of 99 %
-    of the variance. The literature works on the distances of the features as they are: `LPP(preparation="center")`.
+    **Preparation.** The reference one is `LPP(preparation="unit")`; the literature works on the distances of the
+    features as they are, `LPP(preparation="center")`.
 
     **Weights.** A row of weight w takes part as w equal rows, which are alike at every step and so need one share
     between them; the affinity of one to the others is 1. This is exact, but for rows tied at the k-th place of S_i,
@@ -77,43 +77,21 @@ class DominantAffinity(BaseEstimator):
     Intelligence 29(1), 2007.
     X. Yang, L. J. Latecki, "Affinity Learning on a Tensor Product Graph with Applications to Shape and Image
     Retrieval", CVPR 2011.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from adaam import LPP, DominantAffinity
-    >>> X, _ = load_digits(return_X_y=True)
-    >>> LPP(2, affinity=DominantAffinity(n_neighbors=10)).fit_transform(X).shape
-    (1797, 2)
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 5,
-        heat: HeatKernel | None = None,
-        local_heat: HeatKernel | None = None,
-        max_iter: int = 100_000,
-        tol: float = 1e-8,
-        cut: float = 0.01,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.heat = heat
-        self.local_heat = local_heat
-        self.max_iter = max_iter
-        self.tol = tol
-        self.cut = cut
+    n_neighbors: int = 5
+    heat: HeatKernel | None = None
+    local_heat: HeatKernel | None = None
+    max_iter: int = 100_000
+    tol: float = 1e-8
+    cut: float = 0.01
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> DominantNeighborhoods:
         """Build the graph of the sample.
 
         It is symmetric and non-negative, with no edge that the k-NN graph does not have; every row with a neighbour has
         an edge. The diagonal is zero but for rows that stand for several copies. `converged` and `n_iter` tell how the
-        search of each row ended.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the search of some row was still moving after `max_iter` steps.
+        search of each row ended, and a `ConvergenceWarning` if some were still moving after `max_iter` steps.
         """
         k = check_whole("n_neighbors", self.n_neighbors)
         max_iter = check_whole("max_iter", self.max_iter)
@@ -127,29 +105,26 @@ class DominantAffinity(BaseEstimator):
         kernel = local.fitted(graph, sample.weights)
 
         def search(rows: slice) -> tuple[BoolArray, BoolArray, BoolArray, IntVector]:
-            near = neighborhoods(graph, rows, sample.weights)
-            rest = replicator(local_affinities(X, near, kernel), near.copies, max_iter, tol)
-            even = near.copies / near.copies.sum(axis=1, keepdims=True)
-            chosen = rest.shares > cut * even
-            return chosen[near.places], chosen[:, 0], rest.converged, rest.n_iter
+            members, copies, places = neighborhoods(graph, rows, sample.weights)
+            rest = replicator(local_affinities(X, members, copies, kernel), copies, max_iter, tol)
+            chosen = rest.shares > cut * (copies / copies.sum(axis=1, keepdims=True))
+            return chosen[places], chosen[:, 0], rest.converged, rest.n_iter
 
         # Affinities of a block, and those still moving beside them, stay within the budget.
         size = 1 + int(np.diff(graph.starts).max(initial=0))
         found = map(search, row_blocks(graph.n_rows, max(1, BLOCK_BYTES // (16 * size**2))))
         neighbor_chosen, own, converged, n_iter = (np.concatenate(part) for part in zip(*found, strict=True))
-        _warn_if_moving(converged, max_iter)
+        n_moving = int(np.sum(~converged))
+        if n_moving:
+            warn_caller(
+                f"The dominant neighbourhoods of {n_moving} of {len(converged)} rows were still moving after "
+                f"max_iter={max_iter} steps; their shares were cut as they stood. Increase max_iter, or tol.",
+                ConvergenceWarning,
+            )
         kept = np.where(neighbor_chosen, graph.shares, 0.0)
         taken = csr_array((kept, graph.indices, graph.starts), shape=(graph.n_rows, graph.n_rows))
         affinity = edge_affinity(sample, graph, taken, own, heat)
         return DominantNeighborhoods(affinity.weights, affinity.engine, converged, n_iter)
-
-
-class Neighborhoods(NamedTuple):
-    """Row i and its neighbours for each row of a block, row i first; short ones are filled up with 0 copies of i."""
-
-    members: IntMatrix  # (b, m)
-    copies: FloatMatrix  # (b, m): how many equal rows each member stands for here
-    places: tuple[IntVector, IntVector]  # row and column of the table that each entry of the graph has
 
 
 class Rest(NamedTuple):
@@ -160,8 +135,14 @@ class Rest(NamedTuple):
     n_iter: IntVector  # (b,)
 
 
-def neighborhoods(graph: NeighborGraph, rows: slice, weights: FloatVector) -> Neighborhoods:
-    """Lay out the neighbourhoods of a block of rows as a table."""
+def neighborhoods(
+    graph: NeighborGraph, rows: slice, weights: FloatVector
+) -> tuple[IntMatrix, FloatMatrix, tuple[IntVector, IntVector]]:
+    """Lay out the neighbourhoods of a block of rows as tables (b, m): members, and the equal rows each stands for.
+
+    Row i comes first; short neighbourhoods are filled up with 0 copies of it. The last value is the row and column in
+    the tables of each entry of the graph.
+    """
     entries = slice(graph.starts[rows.start], graph.starts[rows.stop])
     sizes = np.diff(graph.starts[rows.start : rows.stop + 1])
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -171,20 +152,20 @@ def neighborhoods(graph: NeighborGraph, rows: slice, weights: FloatVector) -> Ne
     copies = np.zeros(members.shape)
     copies[:, 0] = 1.0 + graph.copies[rows]
     copies[owner, place] = graph.shares[entries] * weights[graph.indices[entries]]
-    return Neighborhoods(members, copies, (owner, place))
+    return members, copies, (owner, place)
 
 
-def local_affinities(X: FloatMatrix, near: Neighborhoods, kernel: FittedHeat) -> FloatMatrix:
+def local_affinities(X: FloatMatrix, near: IntMatrix, copies: FloatMatrix, kernel: FittedHeat) -> FloatMatrix:
     """Affinities among the members of each neighbourhood, of shape (b, m, m).
 
     The diagonal is zero for a single row. A member that stands for q equal rows has there what each of them gets from
     the q - 1 others, the share of the member being spread evenly: 1 - 1/q.
     """
-    n_rows, size = near.members.shape
+    n_rows, size = near.shape
     A = np.empty((n_rows, size, size))
 
     def fill(rows: slice) -> None:
-        members = near.members[rows]
+        members = near[rows]
         points = np.asarray(X[members], np.float64)
         for p in range(size):
             difference = points[:, p:] - points[:, p, None]
@@ -196,7 +177,7 @@ def local_affinities(X: FloatMatrix, near: Neighborhoods, kernel: FittedHeat) ->
     for _ in ordered_map(fill, row_blocks(n_rows, max(1, BLOCK_BYTES // (24 * size * X.shape[1])))):
         pass
     diagonal = np.arange(size)
-    A[:, diagonal, diagonal] = 1.0 - 1.0 / np.maximum(near.copies, 1.0)
+    A[:, diagonal, diagonal] = 1.0 - 1.0 / np.maximum(copies, 1.0)
     return A
 
 
@@ -207,35 +188,20 @@ def replicator(A: FloatMatrix, start: FloatMatrix, max_iter: int, tol: float) ->
     stays 0. They end non-negative, of sum 1, each system's as they were when it stopped. x'Ax never falls.
     """
     shares = start / start.sum(axis=1, keepdims=True)
-    converged = np.zeros(len(A), bool)
     n_iter = np.full(len(A), max_iter)
-    batch, x, moving = A, shares.copy(), np.arange(len(A))
+    x, moving = shares, np.arange(len(A))
     for step in range(1, max_iter + 1):
-        gain = x * (batch @ x[:, :, None])[:, :, 0]
+        gain = x * (A @ x[:, :, None])[:, :, 0]
         mean = gain.sum(axis=1, keepdims=True)
         # Rows without any affinity gain nothing by moving.
         following = np.divide(gain, mean, out=x.copy(), where=mean > 0)
-        still = np.abs(following - x).sum(axis=1) < tol
-        x = following
-        resting = still & ~converged[moving]
-        shares[moving[resting]] = x[resting]
-        converged[moving[resting]] = True
-        n_iter[moving[resting]] = step
-        left = ~converged[moving]
-        if not left.any():
+        left = np.abs(following - x).sum(axis=1) >= tol
+        shares[moving], x = following, following
+        if not left.all():
+            n_iter[moving[~left]] = step
+            A, x, moving = A[left], x[left], moving[left]
+        if len(moving) == 0:
             break
-        # Leaving finished systems out costs a copy of the others, so it waits until it halves the work.
-        if left.sum() <= len(left) // 2:
-            batch, x, moving = batch[left], x[left], moving[left]
-    shares[moving[~converged[moving]]] = x[~converged[moving]]
+    converged = np.ones(len(shares), bool)
+    converged[moving] = False
     return Rest(shares, converged, n_iter)
-
-
-def _warn_if_moving(converged: BoolArray, max_iter: int) -> None:
-    n_moving = int(np.sum(~converged))
-    if n_moving:
-        warn_caller(
-            f"The dominant neighbourhoods of {n_moving} of {len(converged)} rows were still moving after "
-            f"max_iter={max_iter} steps; their shares were cut as they stood. Increase max_iter, or tol.",
-            ConvergenceWarning,
-        )

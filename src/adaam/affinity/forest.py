@@ -1,5 +1,6 @@
 """ClustRF-Bi: rows are alike when the trees of a forest send them to the same leaf."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,8 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state
 
 from adaam._checks import check_whole
-from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector
-from adaam.affinity.heat import BLOCK_BYTES, neighbor_affinity
+from adaam._typing import BoolArray, FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam.affinity.heat import BLOCK_BYTES
 from adaam.affinity.values import NeighborSource, SparseAffinity
 from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.neighbors.graph import MAX_WIDENING, NeighborGraph
@@ -18,6 +19,7 @@ from adaam.graph import neighbor_graph
 from adaam.prepare import Sample
 
 
+@dataclass(eq=False, repr=False)
 class ForestAffinity(BaseEstimator):
     """ClustRF-Bi: the share of trees of a clustering forest in which two rows fall into the same leaf.
 
@@ -46,25 +48,20 @@ class ForestAffinity(BaseEstimator):
     as there are rows, with replacement, from both kinds together; a split tries the square root of the number of
     features, by the Gini gain. Of rows equally alike at the k-th place any may be kept.
 
-    **Preparation.** The prepared rows are scores of principal components, largest variance first, so the forest splits
-    along these and never along single input features, even with `LPP(preparation="center")`. It gives all features
-    it sees the same say, and components of little variance are many and mostly noise: hence `n_features`, the 30
-    components to which the paper reduces high-dimensional features. The map itself is learned on all components that
-    the preparation keeps. The reference is `LPP(preparation="unit")`: unit rows, centred, components of 99 % of the
-    variance; the paper's is `LPP(preparation="center")`, without scaled rows. The paper scales features to [-1, 1],
-    which is done here in any case; it changes no split but for the rounding of small features. For a forest on the
-    input features themselves, learn the affinity on a sample of them and pass it to `LPP.fit(X, affinity=...)`.
-
-    **Order.** Rows enter the forest in the order of their coordinates, so that theirs does not matter.
+    **Preparation.** The forest splits along principal components, largest variance first, and never along single input
+    features, even with `LPP(preparation="center")`. It gives all features it sees the same say, and components of
+    little variance are many and mostly noise: hence `n_features`, the 30 components to which the paper reduces
+    high-dimensional features. The map itself is learned on all components that the preparation keeps: those of
+    `LPP(preparation="unit")` in the reference, of `LPP(preparation="center")` in the paper. For a forest on the input
+    features themselves, learn the affinity on a sample of them and pass it to `LPP.fit(X, affinity=...)`.
 
     **Weights.** A row of weight w is drawn as w equal rows would be, and its copies are among its most alike rows. Of
     the made-up rows there are as many as distinct rows, each counting for the mean weight: with repeated rows that were
     not merged there would be more of them, so the forest is not the same tree by tree, only in kind.
 
-    **Cost.** Trees are grown on all threads and dropped once their leaves are known. Memory is 16 bytes times n times
-    `n_trees` for the leaves, beside four copies of the features in float32, one more for each thread, and blocks of
-    bounded size for counting; no n x n array exists. MNIST's first 10,000 rows with 1000 trees: 70 s on one thread,
-    with a peak of 472 MB for the whole process, rows included.
+    **Cost.** Trees are grown on all threads and dropped once their leaves are known, which take 16 bytes times n times
+    `n_trees`; no n x n array exists. MNIST's first 10,000 rows with 1000 trees: 70 s on one thread, and a peak of
+    472 MB for the whole process, rows included.
 
     References
     ----------
@@ -72,29 +69,13 @@ class ForestAffinity(BaseEstimator):
     A. Criminisi, J. Shotton, E. Konukoglu, "Decision Forests: A Unified Framework for Classification, Regression,
     Density Estimation, Manifold Learning and Semi-Supervised Learning", Foundations and Trends in Computer Graphics and
     Vision 7(2-3), 2012.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from adaam import LPP, ForestAffinity
-    >>> X, _ = load_iris(return_X_y=True)
-    >>> LPP(2, affinity=ForestAffinity(n_trees=50)).fit_transform(X).shape
-    (150, 2)
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 20,
-        n_trees: int = 1000,
-        n_features: int | None = 30,
-        min_leaf: int = 1,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.n_trees = n_trees
-        self.n_features = n_features
-        self.min_leaf = min_leaf
-        self.random_state = random_state
+    n_neighbors: int = 20
+    n_trees: int = 1000
+    n_features: int | None = 30
+    min_leaf: int = 1
+    random_state: Any = 0
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> SparseAffinity:
         """Grow the forest, which finds its own neighbours, and keep the most alike rows of each.
@@ -114,10 +95,14 @@ class ForestAffinity(BaseEstimator):
         order = np.lexsort(X.T[::-1])
         weights = sample.weights[order]
         leaves = forest_leaves(X[order], weights, n_trees, min_leaf, np.random.default_rng(seed))
-        graph = renumbered(alike_graph(leaves, weights, k), order)
-        affinity = neighbor_affinity(graph, 1.0 - graph.distances, sample)
-        lonely = sample.engine.to_host(affinity.degrees()) == 0
-        return _linked_to_nearest(affinity, lonely, sample, 1.0 / n_trees) if lonely.any() else affinity
+        graph = alike_graph(leaves, weights, k)
+        half = graph.half(1.0 - graph.distances, weights, same_both_ways=False)
+        place = np.argsort(order)
+        affinity = csr_array(half + half.T)[place][:, place]
+        lonely = affinity.sum(axis=1) == 0
+        if lonely.any():
+            affinity = affinity + nearest_links(sample, lonely) / n_trees
+        return SparseAffinity(csr_array(affinity), sample.engine)
 
 
 def unit_features(X: FloatMatrix) -> FloatMatrix:
@@ -198,21 +183,10 @@ def alike_graph(leaves: IntMatrix, weights: FloatVector, n_neighbors: int) -> Ne
     return NeighborGraph(starts, indices[taken], distances[taken], shares[taken], own)
 
 
-def renumbered(graph: NeighborGraph, order: IntVector) -> NeighborGraph:
-    """Graph of rows as they were before they were put into an order: row i of it becomes row order[i]."""
-    rows = order[graph.rows()]
-    entries = np.argsort(rows, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=graph.n_rows))])
-    copies = np.empty_like(graph.copies)
-    copies[order] = graph.copies
-    return NeighborGraph(starts, order[graph.indices[entries]], graph.distances[entries], graph.shares[entries], copies)
-
-
-def _linked_to_nearest(affinity: SparseAffinity, lonely: FloatVector, sample: Sample, value: float) -> SparseAffinity:
-    """Link each lonely row to its nearest neighbour."""
-    nearest = neighbor_graph(sample, 1).host()
-    wanted = lonely[nearest.rows()]
-    rows, columns = nearest.rows()[wanted], nearest.indices[wanted]
-    entries = value * sample.weights[rows] * sample.weights[columns]
-    added = csr_array((entries, (rows, columns)), shape=affinity.weights.shape)
-    return SparseAffinity(csr_array(affinity.weights + added.maximum(added.T)), sample.engine)
+def nearest_links(sample: Sample, wanted: BoolArray) -> csr_array:
+    """Links of the wanted rows to their nearest neighbours, by weight."""
+    graph = neighbor_graph(sample, 1).host()
+    entries = np.flatnonzero(wanted[graph.rows()])
+    rows, columns = graph.rows()[entries], graph.indices[entries]
+    links = csr_array((sample.weights[rows] * sample.weights[columns], (rows, columns)), shape=(len(wanted),) * 2)
+    return csr_array(links.maximum(links.T))

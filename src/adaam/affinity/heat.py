@@ -45,6 +45,7 @@ class HalfAffinity:
         return gram + gram.T
 
 
+@dataclass(eq=False, repr=False)
 class HeatKernel(BaseEstimator):
     """Weight of an edge of length d: exp(-(d / bandwidth) ** power).
 
@@ -59,10 +60,9 @@ class HeatKernel(BaseEstimator):
         1 is the paper's kernel, 2 the Gaussian of most other work.
     """
 
-    def __init__(self, width: float = 10.0, rule: BandwidthRule = "mean", power: int = 1) -> None:
-        self.width = width
-        self.rule = rule
-        self.power = power
+    width: float = 10.0
+    rule: BandwidthRule = "mean"
+    power: int = 1
 
     def check(self) -> None:
         """Raise if a setting is out of range."""
@@ -98,18 +98,13 @@ def heat_affinity(graph: Graph, kernel: HeatKernel | None, sample: Sample) -> Ha
     return HalfAffinity(graph.heat_half(fitted, sample.engine_weights), sample.engine)
 
 
-def neighbor_affinity(graph: NeighborGraph, values: FloatVector, sample: Sample) -> SparseAffinity:
-    """Values on the entries of a graph, the larger of the two directions; copies of a row are linked with value 1."""
-    half = graph.half(values, sample.weights, same_both_ways=False)
-    return SparseAffinity(csr_array(half + half.T), sample.engine)
-
-
 def linked_share(taken: csr_array) -> csr_array:
     """Share of the pairs of copies of two rows that are linked when either takes the other."""
     # Row i takes the same f of j's copies for all its own, and j the same g of i's: together f + g - fg are linked.
     return csr_array(taken + taken.T - taken.multiply(taken.T))
 
 
+@dataclass(eq=False, repr=False)
 class KNNAffinity(BaseEstimator):
     """The k-nearest-neighbour heat-kernel graph, the affinity LPP was made for.
 
@@ -121,9 +116,8 @@ class KNNAffinity(BaseEstimator):
         Weights of the edges; None means `HeatKernel()`.
     """
 
-    def __init__(self, n_neighbors: int = 5, heat: HeatKernel | None = None) -> None:
-        self.n_neighbors = n_neighbors
-        self.heat = heat
+    n_neighbors: int = 5
+    heat: HeatKernel | None = None
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> HalfAffinity:
         """Build the graph of the sample."""
@@ -133,16 +127,13 @@ class KNNAffinity(BaseEstimator):
 
 def pair_distances(X: FloatMatrix, rows: IntVector, columns: IntVector) -> FloatVector:
     """Euclidean distance of each pair of rows, from differences: coincident rows are at distance 0."""
-    distances = np.empty(len(rows))
 
-    def measure(pairs: slice) -> None:
+    def measured(pairs: slice) -> FloatVector:
         difference = np.asarray(X[rows[pairs]], np.float64) - X[columns[pairs]]
-        distances[pairs] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", difference, difference)))
 
     blocks = row_blocks(len(rows), max(16, BLOCK_BYTES // (24 * max(1, X.shape[1]))))
-    for _ in ordered_map(measure, blocks):
-        pass
-    return distances
+    return np.concatenate([np.empty(0), *ordered_map(measured, blocks)])
 
 
 def edge_affinity(

@@ -35,15 +35,7 @@ class AffinityLearner(Protocol):
     """Settings that turn a sample into an affinity."""
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> Affinity:
-        """Return an affinity on the rows of the sample, weights included.
-
-        Parameters
-        ----------
-        sample : Sample
-            Prepared rows and their weights.
-        neighbors : callable
-            Gives the graph of k nearest neighbours.
-        """
+        """Return an affinity on the rows of the sample, weights included; `neighbors` gives their graph."""
         ...
 
 

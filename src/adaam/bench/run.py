@@ -19,12 +19,11 @@ from threadpoolctl import threadpool_limits
 
 from adaam._typing import FloatMatrix, IntVector
 from adaam._version import __version__
-from adaam.affinity.adaptive import AllRows, MethodSettings, learn
+from adaam.affinity.adaptive import AllRows, MethodSettings, learn, magnitude_counts
 from adaam.bench.methods import Case, Method, PreparationName
 from adaam.bench.plan import PlanCase
 from adaam.engines import CPUEngine
 from adaam.graph import Neighbors, paper_neighbors
-from adaam.magnitudes import magnitude_counts
 from adaam.prepare import PREPARATIONS, prepared_sample
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 

@@ -2,8 +2,7 @@
 
 from adaam.displays.affinities import GraphComponentsDisplay, MagnitudeDisplay
 from adaam.displays.clusterers import ClusterCountDisplay, ClusterLayersDisplay, SelectionDisplay
-from adaam.displays.maps import ComponentsDisplay, ContributionsDisplay, EigenvalueDisplay
-from adaam.displays.projection import ProjectionDisplay
+from adaam.displays.maps import ComponentsDisplay, ContributionsDisplay, EigenvalueDisplay, ProjectionDisplay
 
 __all__ = [
     "ClusterCountDisplay",

@@ -4,26 +4,31 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from adaam._checks import check_whole, check_word
 from adaam._typing import FloatVector
-from adaam.affinity.adaptive import AllRows, Evidence, MethodSettings, learn
-from adaam.affinity.clustered_graph import graph_pieces
-from adaam.displays.axes import Display, axes_for, fitted_metric, learner_of
+from adaam.affinity.adaptive import AllRows, MethodSettings, learn, magnitude_counts
+from adaam.displays.axes import Display, axes_for, fitted_metric
+from adaam.engines import Graph
 from adaam.estimators import AdaAM
 from adaam.graph import Neighbors
-from adaam.magnitudes import N_BINS, magnitude_counts
 from adaam.prepare import Sample, prepared_sample
 
 # Cuts of the same rows agree but for rounding in another order of rows; other rows move them by far more.
 SAME_CUT = 1e-3
 
 
+def fitted_learner(estimator: Any) -> Any:
+    """The learner inside a clusterer, or the learner itself."""
+    model = fitted_metric(estimator)
+    return getattr(model, "metric_", model)
+
+
 def relearned_graph(
-    model: Any, X: Any, n_neighbors: int | None, sample_weight: Any, neighbors: Any
-) -> tuple[Sample, Any]:
+    learner: Any, X: Any, n_neighbors: int | None, sample_weight: Any, neighbors: Any
+) -> tuple[Sample, Graph]:
     """Training rows as the fit prepared them, and their neighbour graph."""
-    learner = learner_of(fitted_metric(model))
     rows, is_given = learner._rows(X, reset=False), neighbors is not None
     _, sample = prepared_sample(rows, sample_weight, learner.preparation_, learner._engine(), rows_are_nodes=is_given)
     count = getattr(learner, "n_neighbors_", None) if n_neighbors is None else n_neighbors
@@ -33,23 +38,6 @@ def relearned_graph(
             "its affinity used. Pass n_neighbors."
         )
     return sample, Neighbors(sample, neighbors)(int(count))
-
-
-def relearned_affinities(model: Any, X: Any, sample_weight: Any, neighbors: Any) -> Evidence:
-    """The adaptive affinities of the training rows: intermediate and final."""
-    learner = learner_of(fitted_metric(model))
-    if not isinstance(learner, AdaAM):
-        raise TypeError(f"{type(learner).__name__} learns no adaptive affinity, so there is none to draw. Use AdaAM.")
-    sample, graph = relearned_graph(model, X, None, sample_weight, neighbors)
-    method = MethodSettings(learner.n_clusters_, learner.n_components_, learner.n_iter, learner._affinity_settings())
-    learned = learn(AllRows(sample), method, lambda _: graph)
-    cuts = learned.cuts
-    if not np.allclose(cuts, learner.cuts_, rtol=SAME_CUT):
-        raise ValueError(
-            f"X gives the cuts {cuts[0]:.3g} and {cuts[1]:.3g}, but the fit found {learner.cuts_[0]:.3g} and "
-            f"{learner.cuts_[1]:.3g}. Pass the rows, weights and neighbours the model was fitted on."
-        )
-    return learned.evidence
 
 
 class GraphComponentsDisplay:
@@ -65,19 +53,8 @@ class GraphComponentsDisplay:
 
     Attributes
     ----------
-    ax_, figure_
-        Where it was drawn.
-    bars_
-        The matplotlib bars.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from adaam import AdaAM
-    >>> from adaam.displays import GraphComponentsDisplay
-    >>> X, _ = load_digits(return_X_y=True)
-    >>> GraphComponentsDisplay.from_estimator(AdaAM(10).fit(X), X).sizes
-    array([1797.])
+    ax_, figure_, bars_
+        Where it was drawn, and the matplotlib bars.
     """
 
     def __init__(self, sizes: FloatVector) -> None:
@@ -110,10 +87,10 @@ class GraphComponentsDisplay:
         ax, **kwargs
             Passed to `plot`.
         """
-        sample, graph = relearned_graph(estimator, X, n_neighbors, sample_weight, neighbors)
+        sample, graph = relearned_graph(fitted_learner(estimator), X, n_neighbors, sample_weight, neighbors)
         graph = graph.host()
         edges = csr_array((graph.shares, graph.indices, graph.starts), shape=(graph.n_rows, graph.n_rows))
-        sizes = np.bincount(graph_pieces(edges), sample.weights)
+        sizes = np.bincount(connected_components(edges, directed=False)[1], sample.weights)
         return cls(np.sort(sizes)[::-1]).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, max_bars: int = 30, **kwargs: Any) -> Self:
@@ -153,25 +130,13 @@ class MagnitudeDisplay(Display):
 
     Attributes
     ----------
-    ax_, figure_
-        Where it was drawn.
-    stairs_, line_
-        The histogram and the mark of the cut.
+    ax_, figure_, stairs_, line_
+        Where it was drawn, the histogram, and the mark of the cut.
 
     Notes
     -----
     A fitted model keeps no affinity, so it is learned again from the training rows: the cost is that of a fit and
     one more pass over the pairs.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from adaam import AdaAM
-    >>> from adaam.displays import MagnitudeDisplay
-    >>> X, _ = load_digits(return_X_y=True)
-    >>> display = MagnitudeDisplay.from_estimator(AdaAM(10).fit(X), X)
-    >>> float(display.counts.sum()) == 1797**2
-    True
     """
 
     def __init__(self, counts: FloatVector, top: float, cut: float) -> None:
@@ -180,13 +145,13 @@ class MagnitudeDisplay(Display):
         self.cut = cut
 
     @classmethod
-    def from_estimator(
+    def from_estimator(  # type: ignore[override]
         cls,
         estimator: Any,
         X: Any,
         *,
         which: str = "final",
-        n_bins: int = N_BINS,
+        n_bins: int = 200,
         sample_weight: Any = None,
         neighbors: Any = None,
         ax: Any = None,
@@ -209,8 +174,20 @@ class MagnitudeDisplay(Display):
         """
         check_word("which", which, ("final", "intermediate"))
         check_whole("n_bins", n_bins)
-        learned = relearned_affinities(estimator, X, sample_weight, neighbors)
-        affinity = (learned.final if which == "final" else learned.first).affinity
+        learner = fitted_learner(estimator)
+        if not isinstance(learner, AdaAM):
+            raise TypeError(f"{type(learner).__name__} learns no adaptive affinity to draw. Use AdaAM.")
+        sample, graph = relearned_graph(learner, X, None, sample_weight, neighbors)
+        settings = learner._affinity_settings()
+        method = MethodSettings(learner.n_clusters_, learner.n_components_, learner.n_iter, settings)
+        learned = learn(AllRows(sample), method, lambda _: graph)
+        if not np.allclose(learned.cuts, learner.cuts_, rtol=SAME_CUT):
+            raise ValueError(
+                f"X gives the cuts {learned.cuts[0]:.3g} and {learned.cuts[1]:.3g}, but the fit found "
+                f"{learner.cuts_[0]:.3g} and {learner.cuts_[1]:.3g}. Pass the rows, weights and neighbours the model "
+                "was fitted on."
+            )
+        affinity = (learned.evidence.final if which == "final" else learned.evidence.first).affinity
         counts, top = magnitude_counts(affinity, n_bins)
         return cls(counts, top, float(affinity.cut)).plot(ax=ax, **kwargs)
 

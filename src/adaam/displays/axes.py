@@ -1,9 +1,7 @@
 """The displays' door to matplotlib, and what they share of scikit-learn's models."""
 
-from abc import ABC, abstractmethod
-from typing import Any, Self, cast
+from typing import Any, Self
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from adaam.estimators import LinearMetric
@@ -23,8 +21,21 @@ def axes_for(display: Any, ax: Any, width: float = 6.0, height: float = 4.0) -> 
     return ax
 
 
-class Display(ABC):
-    """A display whose drawing is one call of matplotlib, to which further arguments of `plot` go."""
+class Display:
+    """A display of what a fitted model keeps, whose drawing is one call of matplotlib."""
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw what a fitted model keeps and return the display.
+
+        Parameters
+        ----------
+        estimator : LinearMetric
+            A fitted learner or clusterer; one that keeps nothing to draw is refused with the reason.
+        ax, **kwargs
+            Passed to `plot`.
+        """
+        return cls._of(fitted_metric(estimator)).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the display and return it.
@@ -39,33 +50,14 @@ class Display(ABC):
         self._draw(axes_for(self, ax), kwargs)
         return self
 
-    @abstractmethod
-    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
-        """Draw in these axes; `style` goes before the display's own settings."""
-
-
-class KeptDisplay(Display):
-    """A display of something that a fitted model keeps, so that the model is all it needs."""
-
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw what a fitted model keeps and return the display.
-
-        Parameters
-        ----------
-        estimator : LinearMetric
-            A fitted learner or clusterer; one that keeps nothing to draw is refused with the reason.
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
-            Passed to `plot`.
-        """
-        return cls._of(fitted_metric(estimator)).plot(ax=ax, **kwargs)
-
-    @classmethod
-    @abstractmethod
     def _of(cls, model: Any) -> Self:
         """Make the display from a fitted model."""
+        raise NotImplementedError
+
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
+        """Draw in these axes; `style` goes before the display's own settings."""
+        raise NotImplementedError
 
 
 def fitted_metric(model: Any) -> LinearMetric:
@@ -77,19 +69,3 @@ def fitted_metric(model: Any) -> LinearMetric:
         )
     check_is_fitted(model)
     return model
-
-
-def learner_of(model: LinearMetric) -> LinearMetric:
-    """The learner inside a clusterer, or the learner itself."""
-    return cast(LinearMetric, getattr(model, "metric_", model))
-
-
-def check_image_shape(image_shape: Any, n_features: int, otherwise: str) -> None:
-    """An image has as many pixels as a row has features; None is no image."""
-    if image_shape is None:
-        return
-    if isinstance(image_shape, str) or np.shape(image_shape) != (2,) or np.prod(image_shape) != n_features:
-        raise ValueError(
-            f"image_shape={image_shape!r} does not fit {n_features} features. "
-            f"Use (rows, columns) whose product is that number, {otherwise}."
-        )

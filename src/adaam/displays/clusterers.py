@@ -4,12 +4,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from adaam.displays.axes import KeptDisplay
+from adaam.displays.axes import Display
 from adaam.partition import ClusterLayer, tree_of
 from adaam.selection import ClusterCount, Selection
 
 
-class ClusterLayersDisplay(KeptDisplay):
+class ClusterLayersDisplay(Display):
     """Clusters of every layer as bars, coarsest at the top, each above the finer ones that it is made of.
 
     The width of a bar is the share of rows in the cluster, its shade how firm it is.
@@ -71,7 +71,7 @@ def nested_orders(layers: tuple[ClusterLayer, ...]) -> list[Any]:
     return orders
 
 
-class SelectionDisplay(KeptDisplay):
+class SelectionDisplay(Display):
     """Modularity of every metric and head that was tried, the chosen one marked.
 
     Parameters
@@ -114,7 +114,7 @@ class SelectionDisplay(KeptDisplay):
         ax.set(xlabel="modularity on its own graph")
 
 
-class ClusterCountDisplay(KeptDisplay):
+class ClusterCountDisplay(Display):
     """Modularity and separation over the number of clusters, with the estimate and its range.
 
     Parameters

@@ -1,4 +1,4 @@
-"""The learned map: its components, its eigenvalues, and what each input feature contributes."""
+"""The learned map: rows in it, its components, its eigenvalues, and what each input feature contributes."""
 
 from math import isqrt
 from typing import Any, Self, cast
@@ -7,14 +7,141 @@ import numpy as np
 
 from adaam._checks import check_whole
 from adaam._typing import FloatMatrix, FloatVector
-from adaam.displays.axes import KeptDisplay, axes_for, check_image_shape, fitted_metric
+from adaam.cluster_report.layout import discriminant_plane
+from adaam.displays.axes import Display, axes_for, fitted_metric
 from adaam.estimators import LinearMetric
 from adaam.estimators.linear_metric import feature_names
 from adaam.metric import FeatureContributions
+from adaam.palette import cluster_color
 
+MAX_POINTS = 20_000  # more would hide one another
+MAX_LEGEND = 20
 # Fewer square features are more often a table than an image.
 SMALLEST_IMAGE = 64
 N_COLUMNS = 5
+
+
+class ProjectionDisplay:
+    """Rows in two dimensions of the learned space.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_samples, 2)
+        Where each row is drawn.
+    labels : ndarray of shape (n_samples,), default=None
+        What rows are coloured by.
+    axis_names : tuple of two str, default=("", "")
+        What the two directions are.
+
+    Attributes
+    ----------
+    ax_, figure_, scatter_
+        Where it was drawn, and a matplotlib collection for each label, in the order of the sorted labels.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from adaam import AdaAMClustering
+    >>> from adaam.displays import ProjectionDisplay
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> display = ProjectionDisplay.from_estimator(AdaAMClustering(10).fit(X), X)
+    >>> display.points.shape
+    (1797, 2)
+    """
+
+    def __init__(self, points: FloatMatrix, *, labels: Any = None, axis_names: tuple[str, str] = ("", "")) -> None:
+        self.points = points
+        self.labels = labels
+        self.axis_names = axis_names
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        labels: Any = None,
+        components: tuple[int, int] | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Map rows, draw them and return the display.
+
+        Parameters
+        ----------
+        estimator : LinearMetric
+            A fitted learner or clusterer.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to draw.
+        labels : array-like of shape (n_samples,), default=None
+            What to colour rows by; None means the estimator's own clusters where it predicts them.
+        components : tuple of two ints, default=None
+            Which two components to draw. None means the plane in which the rows, or the means of more than two
+            labels, spread most: distances in it are the learned ones, seen from the best side.
+        ax, **kwargs
+            Passed to `plot`.
+        """
+        model = fitted_metric(estimator)
+        Z = np.asarray(model._engine().to_host(model._map().apply(model._rows(X, reset=False), model._engine())))
+        if labels is None and hasattr(model, "predict"):
+            labels = model.predict(X)
+        labels = None if labels is None else np.asarray(labels)
+        if labels is not None and labels.shape != (len(Z),):
+            raise ValueError(f"labels has shape {labels.shape}, but X has {len(Z)} rows: pass one label a row.")
+        points, names = _plane(Z, labels) if components is None else _pair(Z, components)
+        return cls(points, labels=labels, axis_names=names).plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, max_points: int = MAX_POINTS, legend: bool = True, **kwargs: Any) -> Self:
+        """Draw the rows and return the display.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        max_points : int, default=20000
+            Rows drawn at most; more are thinned out evenly at random, the same each time.
+        legend : bool, default=True
+            Whether labels are named beside the rows, where there are no more than twenty.
+        **kwargs
+            Passed to matplotlib's `scatter`.
+        """
+        check_whole("max_points", max_points)
+        ax = axes_for(self, ax, 5.6, 4.6)
+        shown = np.random.default_rng(0).permutation(len(self.points))[:max_points]
+        style = {"s": 60 / np.log10(len(shown) + 10), "alpha": 0.7, "linewidths": 0} | kwargs
+        if self.labels is None:
+            self.scatter_ = [ax.scatter(*self.points[shown].T, **style)]
+        else:
+            self.scatter_ = self._draw_labels(ax, shown, style, legend)
+        ax.set(xlabel=self.axis_names[0], ylabel=self.axis_names[1])
+        return self
+
+    def _draw_labels(self, ax: Any, shown: Any, style: dict[str, Any], legend: bool) -> list[Any]:
+        names = np.unique(self.labels)
+        # Numbers of clusters keep their colours in every picture; other labels take colours in their order.
+        numbers = names if np.issubdtype(names.dtype, np.integer) else np.arange(len(names))
+        drawn = []
+        for place, name in enumerate(names):
+            members = shown[self.labels[shown] == name]
+            colour = {"color": cluster_color(int(numbers[place]))} | style
+            drawn.append(ax.scatter(*self.points[members].T, label=str(name), **colour))
+        if legend and len(names) <= MAX_LEGEND:
+            ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False, markerscale=1.4)
+        return drawn
+
+
+def _plane(Z: FloatMatrix, labels: Any) -> tuple[FloatMatrix, tuple[str, str]]:
+    """Rows in the plane of largest spread of the label means, or of the rows."""
+    groups = np.zeros(len(Z), dtype=int) if labels is None else np.unique(labels, return_inverse=True)[1]
+    of = "label means" if len(np.unique(groups)) > 2 else "rows"
+    return discriminant_plane(Z, groups), (f"widest direction of the {of}", "next widest")
+
+
+def _pair(Z: FloatMatrix, components: Any) -> tuple[FloatMatrix, tuple[str, str]]:
+    if np.shape(components) != (2,) or not all(number in range(Z.shape[1]) for number in components):
+        raise ValueError(f"components={components!r} must name two of the components 0..{Z.shape[1] - 1}.")
+    first, second = components
+    return Z[:, [first, second]], (f"component {first}", f"component {second}")
 
 
 class ComponentsDisplay:
@@ -34,19 +161,8 @@ class ComponentsDisplay:
 
     Attributes
     ----------
-    ax_, figure_
-        Where it was drawn.
-    axes_ : ndarray of matplotlib axes
-        One a component, inside `ax_`.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from adaam import AdaAM
-    >>> from adaam.displays import ComponentsDisplay
-    >>> X, _ = load_digits(return_X_y=True)
-    >>> ComponentsDisplay.from_estimator(AdaAM(10).fit(X)).image_shape
-    (8, 8)
+    ax_, figure_, axes_
+        Where it was drawn, and the axes of each component inside `ax_`.
     """
 
     def __init__(self, components: FloatMatrix, names: Any, *, image_shape: tuple[int, int] | None = None) -> None:
@@ -107,9 +223,24 @@ class ComponentsDisplay:
             if self.image_shape:
                 _draw_image(inner, component.reshape(self.image_shape))
             else:
-                _draw_bars(inner, component, self.names, n_features)
+                strongest = np.argsort(-np.abs(component), kind="stable")[:n_features]
+                colours = ["tab:red" if component[j] > 0 else "tab:blue" for j in strongest]
+                _draw_bars(inner, [_short(self.names[j]) for j in strongest], component[strongest], color=colours)
+                inner.axvline(0.0, color="0.5", linewidth=0.8)
+                inner.tick_params(labelsize=8)
             inner.set_title(f"component {number}", fontsize=9)
         return self
+
+
+def check_image_shape(image_shape: Any, n_features: int, otherwise: str) -> None:
+    """An image has as many pixels as a row has features; None is no image."""
+    if image_shape is None:
+        return
+    if isinstance(image_shape, str) or np.shape(image_shape) != (2,) or np.prod(image_shape) != n_features:
+        raise ValueError(
+            f"image_shape={image_shape!r} does not fit {n_features} features. "
+            f"Use (rows, columns) whose product is that number, {otherwise}."
+        )
 
 
 def _square(model: Any) -> tuple[int, int] | None:
@@ -134,21 +265,18 @@ def _draw_image(ax: Any, image: FloatMatrix, **style: Any) -> Any:
     return ax.imshow(image, **({"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} | style))
 
 
-def _draw_bars(ax: Any, component: Any, names: Any, n_features: int) -> None:
-    strongest = np.argsort(-np.abs(component), kind="stable")[:n_features]
-    colours = ["tab:red" if component[j] > 0 else "tab:blue" for j in strongest]
-    ax.barh(np.arange(len(strongest)), component[strongest], color=colours)
-    ax.set_yticks(np.arange(len(strongest)), [_short(names[j]) for j in strongest], fontsize=8)
-    ax.tick_params(axis="x", labelsize=7)
-    ax.axvline(0.0, color="0.5", linewidth=0.8)
+def _draw_bars(ax: Any, names: Any, lengths: Any, **style: Any) -> Any:
+    places = np.arange(len(names))
+    ax.set_yticks(places, names)
     ax.invert_yaxis()
+    return ax.barh(places, lengths, **style)
 
 
 def _short(name: str, length: int = 24) -> str:
     return name if len(name) <= length else name[: length - 1] + "…"
 
 
-class EigenvalueDisplay(KeptDisplay):
+class EigenvalueDisplay(Display):
     """Eigenvalues of the learned components, ascending: how well each keeps strongly linked rows together.
 
     Small ones belong to directions that the affinity agrees on; those close to one another can trade places when the
@@ -161,19 +289,8 @@ class EigenvalueDisplay(KeptDisplay):
 
     Attributes
     ----------
-    ax_, figure_
-        Where it was drawn.
-    line_
-        The matplotlib line.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from adaam import AdaAM
-    >>> from adaam.displays import EigenvalueDisplay
-    >>> X, _ = load_digits(return_X_y=True)
-    >>> len(EigenvalueDisplay.from_estimator(AdaAM(10).fit(X)).eigenvalues)
-    10
+    ax_, figure_, line_
+        Where it was drawn, and the matplotlib line.
     """
 
     def __init__(self, eigenvalues: FloatVector) -> None:
@@ -202,20 +319,8 @@ class ContributionsDisplay:
 
     Attributes
     ----------
-    ax_, figure_
-        Where it was drawn.
-    bars_ or image_
-        The matplotlib bars, or the image.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_wine
-    >>> from adaam import AdaAM
-    >>> from adaam.displays import ContributionsDisplay
-    >>> X = load_wine(as_frame=True).data
-    >>> display = ContributionsDisplay.from_estimator(AdaAM(3, n_neighbors=12, preparation="standard").fit(X))
-    >>> len(display.contributions.share)
-    13
+    ax_, figure_, bars_ or image_
+        Where it was drawn, and the matplotlib bars or the image.
     """
 
     def __init__(self, contributions: FeatureContributions, *, image_shape: tuple[int, int] | None = None) -> None:
@@ -272,8 +377,6 @@ class ContributionsDisplay:
             return self
         top = self.contributions.top(n_features)
         ax = axes_for(self, ax, 6.0, 0.9 + 0.27 * len(top))
-        self.bars_ = ax.barh(np.arange(len(top)), [100.0 * share for _, share in top], **kwargs)
-        ax.set_yticks(np.arange(len(top)), [name for name, _ in top])
-        ax.invert_yaxis()
+        self.bars_ = _draw_bars(ax, [name for name, _ in top], [100.0 * share for _, share in top], **kwargs)
         ax.set_xlabel("share of squared distance (%)")
         return self

@@ -1,23 +1,41 @@
 """AdaAM: the adaptive affinity matrix method as a scikit-learn transformer."""
 
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Self
-
-import numpy as np
 
 from adaam._checks import check_clusters, check_components, check_kind, check_whole
 from adaam._typing import Tall
 from adaam.affinity import AdaptiveAffinity
-from adaam.affinity.adaptive import AllRows, MethodSettings, learn
+from adaam.affinity.adaptive import AllRows, LearnedMap, MethodSettings, counted_halves, learn
 from adaam.engines import DaskEngine, Engine, resolve_engine
+from adaam.engines.cluster.engine import client_engine
 from adaam.estimators.linear_metric import LinearMetric
-from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
-from adaam.estimators.pooling import PooledModel, PoolingSettings, fit_array, fit_source
-from adaam.estimators.stored_rows import is_large
-from adaam.graph import Neighbors, paper_neighbors
-from adaam.large import RowBlocks, Stability
+from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, teller, with_callbacks
+from adaam.estimators.stored_rows import PAUSE_SECONDS, counted, is_large
+from adaam.graph import Neighbors, neighbor_graph, paper_neighbors
+from adaam.large import (
+    BlockedRows,
+    Deal,
+    RowBlocks,
+    SpreadBlocks,
+    Stability,
+    dealt_array,
+    engine_of_blocks,
+    stability,
+    stream_preparation,
+    taken_rows,
+)
 from adaam.planning import Plan, check_pairs, plan_fit
-from adaam.prepare import Preparation, prepared_sample, resolve_preparation, row_weights, warn_of_unlike_units
-from adaam.rows import RowSource, as_rows, read_all
+from adaam.prepare import (
+    LinearMap,
+    Preparation,
+    prepared_sample,
+    resolve_preparation,
+    row_weights,
+    warn_of_unlike_units,
+)
+from adaam.rows import ArrayRows, RowsError, RowSource, as_rows, read_all
 from adaam.selection import DistinctRows, counted_clusters
 
 # The affinity that goes with each named preparation, where the caller chose none.
@@ -25,6 +43,7 @@ USUAL_AFFINITY = AdaptiveAffinity()
 AFFINITIES = {"linear": AdaptiveAffinity(rank=2.0, diagonal="drop", constraint="degrees")}
 
 
+@dataclass(eq=False, repr=False)
 class AdaAM(CallbackSupportMixin, LinearMetric):
     """Learn a linear map and Mahalanobis metric in which clusters separate, from unlabelled rows.
 
@@ -76,8 +95,8 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     n_clusters_, n_components_, n_neighbors_ : int
         What was used.
     knn_recall_ : float or None
-        Share of the neighbours that are true nearest ones, measured on 100 rows by brute force; 1.0 below 4,096 rows,
-        where the search itself is brute force. None if neighbours were given, or searched within row blocks.
+        Share of the neighbours that are true nearest ones: 1.0, since searches are exact. None if neighbours were
+        given, or searched within row blocks.
     pairs_ : "all" or RowBlocks
         Which pairs were used.
     plan_ : Plan
@@ -89,10 +108,8 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         What was used.
     engine_ : str
         Name of the engine that ran.
-    n_features_in_ : int
-        Number of features seen in fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of features seen in fit, when X has names that are all strings.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
+        Number and names of the features seen in fit; names if X has some, all strings.
 
     Notes
     -----
@@ -118,37 +135,20 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     (1797, 10)
     """
 
-    knn_recall_: float | None
-    pairs_: str | RowBlocks
-    plan_: Plan
-    stability_: Stability | None
-
-    def __init__(
-        self,
-        n_clusters: int | str = 8,
-        *,
-        n_components: int | None = None,
-        n_neighbors: int | None = None,
-        n_iter: int = 1,
-        preparation: str | Preparation = "unit",
-        affinity: AdaptiveAffinity | None = None,
-        engine: str | Engine = "auto",
-        pairs: str | RowBlocks = "auto",
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.n_iter = n_iter
-        self.preparation = preparation
-        self.affinity = affinity
-        self.engine = engine
-        self.pairs = pairs
-        self.verbose = verbose
+    n_clusters: int | str = 8
+    _: KW_ONLY
+    n_components: int | None = None
+    n_neighbors: int | None = None
+    n_iter: int = 1
+    preparation: str | Preparation = "unit"
+    affinity: AdaptiveAffinity | None = None
+    engine: str | Engine = "auto"
+    pairs: str | RowBlocks = "auto"
+    verbose: int = 0
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, neighbors: Any = None) -> Self:
-        """Learn the map.
+        """Learn the map and return the learner.
 
         Parameters
         ----------
@@ -164,91 +164,123 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             A neighbour graph of the rows: (indices, distances), a sparse array of distances, or an object with
             `kneighbors` fitted on the same rows. None means found by the engine in the prepared space. A graph of
             all rows goes with all pairs.
-
-        Returns
-        -------
-        self : AdaAM
-            The fitted learner.
         """
-        n_iter = check_whole("n_iter", self.n_iter)
-        preparation = resolve_preparation(self.preparation)
-        settings = self._affinity_settings()
-        engine = resolve_engine(self.engine)
-        pairs = self._pairs(neighbors)
-        X = self._arrived(X, pairs)
-        n_clusters = self.n_clusters_ = self._cluster_number(X, sample_weight, engine)
-        pooling = PoolingSettings(
-            n_clusters=n_clusters,
-            n_components=self.n_components,
-            neighbor_count=self._neighbor_count,
-            n_iter=n_iter,
-            preparation=preparation,
-            affinity=settings,
-            pairs=pairs,
-            engine=engine,
-            verbose=self.verbose,
-        )
-        if isinstance(X, RowSource):
-            with fit_phases(self, 2, None) as phase:
-                return self._stored(fit_source(X, sample_weight, pooling, phase), X.dtype, pooling)
-        check_clusters(n_clusters, X.shape[0])
-        warn_of_unlike_units(X, preparation, getattr(self, "feature_names_in_", None))
-        planned = plan_fit(X.shape, n_clusters, pairs, engine)
-        with fit_phases(self, 4 if planned.exact else 2, X) as phase:
-            if planned.exact:
-                model = self._all_pairs(X, sample_weight, neighbors, pooling, planned, phase)
-            else:
-                model = fit_array(X, sample_weight, pooling, phase)
-            return self._stored(model, X.dtype, pooling)
-
-    def _all_pairs(
-        self, X: Tall, sample_weight: Any, neighbors: Any, settings: PoolingSettings, planned: Plan, phase: FitPhases
-    ) -> PooledModel:
-        """Learn from every pair: all rows are one block."""
-        engine, n_clusters, is_given = settings.engine, settings.n_clusters, neighbors is not None
-        with phase("preparation"):
-            prepared, sample = prepared_sample(X, sample_weight, settings.preparation, engine, rows_are_nodes=is_given)
-        n_components = check_components(self.n_components, n_clusters, sample.X.shape[1])
-        n_neighbors = self._neighbor_count(sample.size)
-        with phase("neighbours"):
-            source = Neighbors(sample, neighbors)
-            graph = source(n_neighbors)
-        method = MethodSettings(n_clusters, n_components, settings.n_iter, settings.affinity)
-        learned = learn(AllRows(sample), method, lambda _: graph, phase=phase)
-        return PooledModel(prepared, learned, None, n_neighbors, planned, source.recall)
-
-    def _stored(self, model: PooledModel, dtype: Any, settings: PoolingSettings) -> Self:
-        """Keep what was learned."""
-        learned = model.learned
-        precision = np.float32 if dtype == np.float32 else np.float64
-        preparation, engine = settings.preparation, settings.engine
-        self._store_map(model.prepared, learned.projection, learned.moments, precision, preparation, engine)
-        self.cuts_, self.n_neighbors_, self.knn_recall_ = learned.cuts, model.n_neighbors, model.recall
-        plan = self.plan_ = model.plan
-        self.pairs_ = "all" if plan.exact else RowBlocks(plan.block_rows, plan.n_blocks, settings.seed())
-        self.stability_ = model.stability
-        return self
-
-    def _pairs(self, neighbors: Any) -> Any:
-        """Choice of pairs; a graph that the caller brings is one of all rows."""
+        check_whole("n_iter", self.n_iter)
+        preparation, engine = resolve_preparation(self.preparation), resolve_engine(self.engine)
+        self._affinity_settings()  # raises before any work is done
         check_pairs(self.pairs)
-        if neighbors is None:
-            return self.pairs
-        if isinstance(self.pairs, RowBlocks):
+        if neighbors is not None and isinstance(self.pairs, RowBlocks):
             raise ValueError(
                 f"neighbors is a graph of all rows, but pairs={self.pairs!r} looks at pairs within row blocks. "
                 'Use pairs="all".'
             )
-        return "all"
+        pairs = self.pairs if neighbors is None else "all"
+        X = self._arrived(X, pairs)
+        self.n_clusters_ = self._cluster_number(X, sample_weight, engine)
+        if isinstance(X, RowSource):
+            with fit_phases(self, 2, None) as phase:
+                with phase("preparation"):
+                    dealt = self._blocks_of_source(X, sample_weight, engine)
+                self._fit_blocks(*dealt, engine, phase, X.dtype)
+            return self
+        check_clusters(self.n_clusters_, X.shape[0])
+        warn_of_unlike_units(X, preparation, getattr(self, "feature_names_in_", None))
+        plan = plan_fit(X.shape, self.n_clusters_, pairs, engine)
+        with fit_phases(self, 4 if plan.exact else 2, X) as phase:
+            if plan.exact:
+                self._fit_pairs(X, sample_weight, neighbors, plan, engine, phase)
+            else:
+                with phase("preparation"):
+                    blocks = self._blocks_of_array(X, sample_weight, engine)
+                self._fit_blocks(*blocks, engine, phase, X.dtype)
+        return self
+
+    def _fit_pairs(
+        self, X: Tall, sample_weight: Any, neighbors: Any, plan: Plan, engine: Engine, phase: FitPhases
+    ) -> None:
+        """Learn from every pair: all rows are one block."""
+        preparation, is_given = resolve_preparation(self.preparation), neighbors is not None
+        with phase("preparation"):
+            prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=is_given)
+        method = self._method(sample.X.shape[1])
+        n_neighbors = self._neighbor_count(sample.size)
+        with phase("neighbours"):
+            source = Neighbors(sample, neighbors)
+            graph = source(n_neighbors)
+        learned = learn(AllRows(sample), method, lambda _: graph, phase=phase)
+        self._store(prepared, learned, plan, engine, X.dtype)
+        self.n_neighbors_, self.knn_recall_ = n_neighbors, source.recall
+        self.stability_: Stability | None = None
+
+    def _blocks_of_array(self, X: Tall, sample_weight: Any, engine: Engine) -> tuple[BlockedRows | SpreadBlocks, Plan]:
+        """Deal rows in memory, or on a cluster, to blocks."""
+        weights = row_weights(sample_weight, X.shape[0], engine)
+        n_present = X.shape[0] if isinstance(weights, float) else int((weights > 0).sum())
+        plan = plan_fit((n_present, X.shape[1]), self.n_clusters_, self.pairs, engine, X.dtype.itemsize)
+        deal = Deal(plan.n_samples, plan.n_used, plan.n_blocks, self._seed())
+        return dealt_array(engine.asarray(X), weights, deal, resolve_preparation(self.preparation), engine), plan
+
+    def _blocks_of_source(self, source: RowSource, sample_weight: Any, engine: Engine) -> tuple[BlockedRows, Plan]:
+        """Read rows once, to keep those that take part; and before that to count them, if that must be."""
+        tell = teller(self.verbose, PAUSE_SECONDS)
+        if isinstance(engine, DaskEngine):
+            engine = client_engine(engine)  # the rows are read by this process
+        weights, n_rows, n_present = counted(source, sample_weight)
+        if n_rows < 2:
+            raise RowsError(f"{source.label}: holds {n_rows} row(s); a fit needs at least 2.")
+        check_clusters(self.n_clusters_, n_rows)
+        # A source that is small after all is one block, which is all pairs.
+        shape, itemsize = (n_present, source.n_features), source.dtype.itemsize
+        plan = plan_fit(shape, self.n_clusters_, self.pairs, engine, itemsize, stored=True)
+        deal = Deal(plan.n_samples, plan.n_used, plan.n_blocks, self._seed())
+        engine = engine_of_blocks(engine, deal)
+        X, held = taken_rows(source, weights, deal, tell)
+        preparation = resolve_preparation(self.preparation)
+        prepared = stream_preparation(ArrayRows(X, source.label), held, preparation, engine, tell)
+        return BlockedRows(X, 1.0 if held is None else engine.asarray(held), None, deal, prepared, engine), plan
+
+    def _fit_blocks(
+        self, rows: BlockedRows | SpreadBlocks, plan: Plan, engine: Engine, phase: FitPhases, dtype: Any
+    ) -> None:
+        """Learn from the pairs within row blocks."""
+        with phase("row blocks"):
+            method = self._method(len(rows.prepared.components))
+            counts = counted_halves(rows)
+            smallest = min(min(half.sizes) for half in counts)
+            n_neighbors = self._neighbor_count(sum(half.size for half in counts))
+            if n_neighbors > smallest - 1:
+                raise ValueError(
+                    f"n_neighbors={n_neighbors} needs row blocks of more than {n_neighbors} rows, but the smallest of "
+                    f"{rows.n_blocks} has {smallest:g} (weights counted). Use RowBlocks with more rows, or fewer "
+                    "neighbours."
+                )
+            graph = partial(neighbor_graph, n_neighbors=n_neighbors)
+            learned = learn(rows, method, graph, counted=counts, tell=teller(self.verbose, PAUSE_SECONDS))
+            self._store(rows.prepared, learned, plan, engine, dtype)
+            self.n_neighbors_, self.knn_recall_, self.stability_ = n_neighbors, None, None
+            if learned.halves:
+                halves = [half.components for half in learned.halves]
+                gram, smaller = learned.evidence.counts.gram, int(min(half.size for half in counts))
+                self.stability_ = stability(learned.projection.components, halves, gram, smaller)
+
+    def _method(self, rank: int) -> MethodSettings:
+        """Settings of the method for prepared rows of this rank."""
+        n_components = check_components(self.n_components, self.n_clusters_, rank)
+        return MethodSettings(self.n_clusters_, n_components, self.n_iter, self._affinity_settings())
+
+    def _store(self, prepared: LinearMap, learned: LearnedMap, plan: Plan, engine: Engine, dtype: Any) -> None:
+        """Keep what was learned."""
+        self._store_map(prepared, learned.projection, learned.moments, dtype, engine)
+        self.cuts_, self.plan_ = learned.cuts, plan
+        self.pairs_ = "all" if plan.exact else RowBlocks(plan.block_rows, plan.n_blocks, self._seed())
 
     def _arrived(self, X: Any, pairs: Any) -> Any:
         """Validate rows at the door; a source too large to load stays one."""
         source = as_rows(X)
-        if source is not None:
-            X = source if is_large(source) and pairs != "all" else read_all(source)
-        rows = X if isinstance(X, RowSource) else self._rows(X, reset=True)
-        if source is not None:
-            self._take_features(source, reset=True)
+        if source is None:
+            return self._rows(X, reset=True)
+        rows = source if is_large(source) and pairs != "all" else self._rows(read_all(source), reset=True)
+        self._take_features(source, reset=True)
         return rows
 
     def _cluster_number(self, X: Any, sample_weight: Any, engine: Engine) -> int:
@@ -280,3 +312,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         )
         settings.check()
         return settings
+
+    def _seed(self) -> int:
+        """Seed of row blocks, those of "auto" included."""
+        return (self.pairs if isinstance(self.pairs, RowBlocks) else RowBlocks()).random_state

@@ -1,25 +1,62 @@
-"""CAN and PCAN: clustering with adaptive neighbours, and projected clustering with them."""
+"""CAN and PCAN: clustering with adaptive neighbours, and projected clustering with them.
 
-from typing import Any, Self
+Rows spread over their neighbours by probabilities in closed form, given squared distances. The graph is learned
+together with the smallest eigenvectors of its Laplacian, which pull its pieces apart, until there are c of them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from itertools import islice
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
+from scipy.linalg import eigh
+from scipy.sparse import csr_array, diags_array, vstack
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from adaam._checks import check_clusters, check_components, check_whole, host_rows, in_kind, warn_caller
-from adaam._typing import IntVector
-from adaam.affinity.clustered_graph import ClusteredGraph, Search, can_graph, pcan_graph
+from adaam._typing import BoolArray, FloatMatrix, FloatVector, IntMatrix, IntVector
+from adaam.affinity import SparseAffinity, laplacian_gram
 from adaam.engines import Engine, resolve_engine
+from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.phases import CallbackSupportMixin, fit_phases, with_callbacks
 from adaam.graph import check_neighbors
+from adaam.linalg import Projection, unit_columns, whitened_eigenpairs, whitening
 from adaam.prepare import LinearMap, Preparation, Sample, prepared_sample, resolve_preparation
 
 # Neighbours in the authors' code, where the rows allow it.
 USUAL_NEIGHBORS = 15
+# Nie's code takes eigenvalue sums below this for zero; an edge this weak adds no more, so it links nothing.
+WEAKEST_EDGE = 1e-11
+BLOCK_BYTES = 1 << 25  # memory for the distances of one block of rows to all others
+
+# Lanczos needs room between the wanted vectors and the number of rows; below it the small matrix is solved whole.
+FEWEST_ROWS = 64
+ROWS_PER_VECTOR = 4
+
+# Error of an eigenvalue as a share of twice the largest degree. Vectors steer a graph that is rebuilt many times.
+TOLERANCE = 1e-10
+
+# Turns the last graph, c spectral vectors and the penalty on distances between them into the rows of the next graph.
+Rebuild: TypeAlias = Callable[[csr_array, FloatMatrix, float], csr_array]
+Keep: TypeAlias = Callable[[csr_array], None]  # of the last graph
 
 
+class Start(NamedTuple):
+    """The graph of k nearest neighbours the alternation starts from, and the gamma that goes with it."""
+
+    indices: IntMatrix  # (n, k)
+    squared_distances: FloatMatrix  # (n, k)
+    weights: csr_array  # symmetric, (n, n)
+    gamma: float
+
+
+@dataclass(eq=False, repr=False)
 class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     """Cluster rows by a neighbour graph that is learned until it falls into as many pieces as there are clusters.
 
@@ -37,11 +74,8 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         Graphs built at most.
     preparation : {"center", "unit", "linear"} or Preparation, default="center"
         How rows are prepared; centring changes no distance.
-    engine : {"auto", "cpu", "gpu"} or engine, default="auto"
-        Where the computation runs.
-    verbose : int, default=0
-        1 logs each iteration (number, penalty, pieces, seconds) through the logger "adaam", or on standard
-        error if that has no handler.
+    engine, verbose
+        As in `AdaAM`; what is logged are the iterations, with penalty, pieces and seconds of each.
 
     Attributes
     ----------
@@ -51,9 +85,7 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         The learned graph, symmetric.
     n_iter_ : int
         Graphs built.
-    engine_ : str
-        Name of the engine that ran.
-    n_features_in_, feature_names_in_
+    engine_, n_features_in_, feature_names_in_
         As in `AdaAM`.
 
     See Also
@@ -80,26 +112,17 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     array([20, 20, 20])
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_neighbors: int | None = None,
-        max_iter: int = 30,
-        preparation: str | Preparation = "center",
-        engine: str | Engine = "auto",
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_neighbors = n_neighbors
-        self.max_iter = max_iter
-        self.preparation = preparation
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_neighbors: int | None = None
+    max_iter: int = 30
+    preparation: str | Preparation = "center"
+    engine: str | Engine = "auto"
+    verbose: int = 0
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Cluster the rows.
+        """Cluster the rows and return the clusterer.
 
         Parameters
         ----------
@@ -107,11 +130,6 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
             Rows to cluster.
         y : None
             Ignored.
-
-        Returns
-        -------
-        self : object
-            The fitted clusterer.
         """
         n_clusters = check_whole("n_clusters", self.n_clusters)
         max_iter = check_whole("max_iter", self.max_iter)
@@ -127,28 +145,37 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
         prepared, sample = prepared_sample(X, None, preparation, engine, rows_are_nodes=True)
         with fit_phases(self, max_iter, X) as phase:
-
-            def report(iteration: int, penalty: float, n_pieces: int) -> None:
-                phase.step(f"iteration {iteration}", f": lambda {penalty:.3g}, {n_pieces} components")
-
-            graph = self._learned_graph(X, prepared, sample, Search(n_clusters, n_neighbors, max_iter, report))
-            if graph.n_pieces != n_clusters:
-                remedy = "larger" if graph.n_pieces > n_clusters else "smaller"
+            start = nearest_start(sample, n_neighbors)
+            rebuild, keep = self._rules(X, prepared, sample, start)
+            for n_iter, found in enumerate(islice(alternation(start, rebuild, n_clusters), max_iter), 1):
+                penalty, weights, pieces = found
+                n_pieces = int(pieces.max()) + 1
+                phase.step(f"iteration {n_iter}", f": lambda {penalty:.3g}, {n_pieces} components")
+            if n_pieces != n_clusters:
+                remedy = "larger" if n_pieces > n_clusters else "smaller"
                 warn_caller(
-                    f"The learned graph has {graph.n_pieces} connected components after {graph.n_iter} iterations, not "
+                    f"The learned graph has {n_pieces} connected components after {n_iter} iterations, not "
                     f"n_clusters={n_clusters}; labels_ are those components. Try a {remedy} n_neighbors, or more "
                     "max_iter.",
                     ConvergenceWarning,
                 )
-            self.labels_, self.affinity_matrix_, self.n_iter_ = graph.pieces, graph.weights, graph.n_iter
+            self.labels_, self.affinity_matrix_, self.n_iter_ = pieces, weights, n_iter
             self.engine_ = engine.name
+            keep(weights)
         return self
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         return host_rows(self, X, reset=reset)[0]
 
-    def _learned_graph(self, X: Any, prepared: LinearMap, sample: Sample, search: Search) -> ClusteredGraph:
-        return can_graph(sample, search)
+    def _rules(self, X: Any, prepared: LinearMap, sample: Sample, start: Start) -> tuple[Rebuild, Keep]:
+        """Rows spread over their k nearest neighbours, and nothing but the graph is kept."""
+
+        def rebuild(_: csr_array, F: FloatMatrix, penalty: float) -> csr_array:
+            apart = np.column_stack([np.square(F - F[near]).sum(axis=1) for near in start.indices.T])
+            distances = start.squared_distances + penalty * apart
+            return spread_rows(start.indices, distances, start.gamma, len(F))[0]
+
+        return rebuild, lambda weights: None
 
     def __sklearn_tags__(self) -> Any:
         """Sparse rows are welcome."""
@@ -157,6 +184,7 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return tags
 
 
+@dataclass(eq=False, repr=False)
 class PCAN(LinearMetric, CAN):
     """Learn a linear map and, in it, a neighbour graph that falls into as many pieces as there are clusters.
 
@@ -168,14 +196,14 @@ class PCAN(LinearMetric, CAN):
     ----------
     n_clusters : int, default=8
         Number of clusters c.
-    n_components : int, default=None
-        Dimension of the learned space; None means `n_clusters`, or the rank of the data if that is smaller.
-        (The authors' code takes one less.)
     n_neighbors : int, default=None
         Neighbours of each row in the first graph; they set how wide rows spread in all later ones. None means as in
         `CAN`.
     max_iter, preparation, engine, verbose
         As in `CAN`. The preparation "center" removes nothing but directions in which the rows do not vary.
+    n_components : int, default=None
+        Dimension of the learned space; None means `n_clusters`, or the rank of the data if that is smaller.
+        (The authors' code takes one less.)
 
     Attributes
     ----------
@@ -188,14 +216,10 @@ class PCAN(LinearMetric, CAN):
 
     Notes
     -----
-    Equal rows are not merged, and a `ConvergenceWarning` is given, as by `CAN`. Memory is that of the rows, the graph
-    and one block of distances; there is no n x n array and no full eigendecomposition. Rows of about as many dimensions
-    as there are rows can be set apart in any way by a linear map, and then no penalty joins pieces again once they are
-    too many; fewer principal components, `preparation=Preparation("none", 0.95)`, help.
-
-    References
-    ----------
-    F. Nie, X. Wang, H. Huang, "Clustering and Projected Clustering with Adaptive Neighbors", KDD 2014.
+    From the same paper as `CAN`: equal rows are not merged, and a `ConvergenceWarning` is given. Memory is that of the
+    rows, the graph and one block of distances; there is no n x n array and no full eigendecomposition. Rows of about as
+    many dimensions as there are rows can be set apart in any way by a linear map, and then no penalty joins pieces
+    again once they are too many; fewer principal components, `preparation=Preparation("none", 0.95)`, help.
 
     Examples
     --------
@@ -210,32 +234,34 @@ class PCAN(LinearMetric, CAN):
     (60, 3)
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_components: int | None = None,
-        n_neighbors: int | None = None,
-        max_iter: int = 30,
-        preparation: str | Preparation = "center",
-        engine: str | Engine = "auto",
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.max_iter = max_iter
-        self.preparation = preparation
-        self.engine = engine
-        self.verbose = verbose
+    _: KW_ONLY
+    n_components: int | None = None
 
-    def _learned_graph(self, X: Any, prepared: LinearMap, sample: Sample, search: Search) -> ClusteredGraph:
-        n_components = check_components(self.n_components, search.n_clusters, sample.X.shape[1])
-        graph, projection = pcan_graph(sample, n_components, search)
-        preparation, self.n_neighbors_ = resolve_preparation(self.preparation), search.n_neighbors
-        self._store_map(prepared, projection, sample.moments, X.dtype, preparation, sample.engine)
-        self.embedding_ = sample.engine.to_host(self._map().apply(X, sample.engine))
-        return graph
+    def _rules(self, X: Any, prepared: LinearMap, sample: Sample, start: Start) -> tuple[Rebuild, Keep]:
+        """Rows spread over all rows, by distance in a projection learned from the last graph, which is kept."""
+        rows, engine, n = sample.X, sample.engine, sample.n_rows
+        n_components = check_components(self.n_components, self.n_clusters, rows.shape[1])
+        white = whitening(sample.gram, n)
+
+        def projection(weights: csr_array) -> Projection:
+            roughness = laplacian_gram(SparseAffinity(weights, engine), rows, engine)
+            pairs = whitened_eigenpairs(roughness, white, n_components)
+            # Components orthonormal under the scatter, as the paper writes, shrink distances to 1/n of those that gamma
+            # was taken from, and the graph would fill up; those of the authors' code have unit length.
+            return Projection(np.ascontiguousarray(unit_columns(pairs.vectors).T), pairs.values)
+
+        def rebuild(weights: csr_array, F: FloatMatrix, penalty: float) -> csr_array:
+            Z = engine.project(rows, 1.0, np.zeros(rows.shape[1]), projection(weights).components)
+            Y = np.hstack([np.asarray(engine.to_host(Z), np.float64), np.sqrt(penalty) * F])
+            # The last graph tells how many neighbours the next one will have.
+            return neighbors_among_all(Y, start.gamma, n_candidates=max(64, weights.nnz // n))
+
+        def keep(weights: csr_array) -> None:
+            self._store_map(prepared, projection(weights), sample.moments, X.dtype, engine)
+            self.n_neighbors_ = start.indices.shape[1]
+            self.embedding_ = engine.to_host(self._map().apply(X, engine))
+
+        return rebuild, keep
 
     @in_kind
     def predict(self, X: Any) -> IntVector:
@@ -247,14 +273,169 @@ class PCAN(LinearMetric, CAN):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to assign.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Cluster of each row.
         """
         check_is_fitted(self)
         engine = self._engine()
         Z = self._map().apply(self._rows(X, reset=False), engine)
         nearest, _ = engine.nearest_known(Z, self.embedding_, 1)
         return np.asarray(self.labels_[nearest[:, 0]])
+
+
+def nearest_start(sample: Sample, k: int) -> Start:
+    """Graph of exactly k neighbours a row and the mean of the rows' gammas.
+
+    A row's own gamma is the one for which the (k+1)-th nearest is the first to get nothing,
+    (k d_{k+1} - sum of d_1..d_k) / 2: then s_j = (d_{k+1} - d_j) / (2 gamma).
+    """
+    n = sample.n_rows
+    width = min(k + 1, n - 1)
+    graph = sample.engine.neighbor_graph(sample.X, width, 1.0).host()
+    nearest = graph.starts[:-1, None] + np.arange(width)  # of rows tied at the last place, the first ones
+    indices, squared = graph.indices[nearest], graph.distances[nearest] ** 2
+    # Where there is no row beyond the k-th, it stands for the next one itself.
+    near, beyond = squared[:, :k], squared[:, -1:]
+    gammas = (beyond - near).sum(axis=1, keepdims=True) / 2
+    weights = simplex_rows(near, gammas)
+    directed = csr_array((weights.ravel(), indices[:, :k].ravel(), np.arange(n + 1) * k), shape=(n, n))
+    return Start(indices[:, :k], near, csr_array((directed + directed.T) / 2), float(gammas.mean()))
+
+
+def alternation(start: Start, rebuild: Rebuild, n_clusters: int) -> Iterator[tuple[float, csr_array, IntVector]]:
+    """Rebuild a symmetric graph from its own spectral vectors until it has exactly c pieces.
+
+    Gives each penalty, the graph it led to, and the piece of each row. The penalty is doubled while pieces are too few
+    and halved while they are too many. The authors count the zero eigenvalues of the Laplacian, with a tolerance; they
+    are as many as the pieces.
+    """
+    weights = start.weights
+    # Where gamma is zero (k + 1 nearest all equally far), the penalty starts at any scale.
+    penalty = start.gamma or float(start.squared_distances.mean()) or 1.0
+    n_pieces = 0
+    while n_pieces != n_clusters:
+        if n_pieces < n_clusters:
+            F = spectral_vectors(weights, n_clusters)
+        # The vectors of too many pieces would keep them apart, so the last good ones stay.
+        directed = rebuild(weights, F, penalty)
+        weights = csr_array((directed + directed.T) / 2)
+        pieces = graph_pieces(weights)
+        yield penalty, weights, pieces
+        n_pieces = int(pieces.max()) + 1
+        penalty *= 2 if n_pieces < n_clusters else 0.5
+
+
+def simplex_rows(squared_distances: FloatMatrix, gamma: Any) -> FloatMatrix:
+    """Minimise sum_j (d_j s_j + gamma s_j²) over the probability simplex, row by row; each row of d ascends.
+
+    The minimiser is s_j = max(0, t - d_j) / (2 gamma) with t such that the row sums to 1: the projection of
+    -d / (2 gamma) onto the simplex. With a gamma of 0 the nearest share the row equally. Gamma is one number,
+    or a column with one for each row.
+    """
+    # Counted from the nearest, a small gamma is not lost beside large distances.
+    beyond = squared_distances - squared_distances[:, :1]
+    reach = (2.0 * gamma + np.cumsum(beyond, axis=1)) / np.arange(1, beyond.shape[1] + 1)
+    n_taken = np.count_nonzero(reach > beyond, axis=1)
+    reach = reach[np.arange(len(reach)), np.maximum(n_taken, 1) - 1]
+    # Nothing reaches beyond the nearest when gamma is 0 or lost in rounding.
+    weights = np.where((n_taken > 0)[:, None], np.maximum(reach[:, None] - beyond, 0.0), beyond == 0)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def spread_rows(
+    candidates: IntMatrix, squared_distances: FloatMatrix, gamma: float, n: int
+) -> tuple[csr_array, BoolArray]:
+    """Rows of a graph of n rows that spread over given candidates alone, and whether the farthest one got something.
+
+    Candidates and their distances are of shape (b, k). The weakest edges are left out.
+    """
+    order = np.argsort(squared_distances, axis=1, kind="stable")
+    columns = np.take_along_axis(candidates, order, axis=1)
+    weights = simplex_rows(np.take_along_axis(squared_distances, order, axis=1), gamma)
+    kept = weights > WEAKEST_EDGE
+    starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    graph = csr_array((weights[kept], columns[kept], starts), shape=(len(columns), n))
+    graph.sort_indices()
+    return graph, weights[:, -1] > 0
+
+
+def neighbors_among_all(Y: FloatMatrix, gamma: float, *, n_candidates: int = 64) -> csr_array:
+    """Rows that spread over all rows, themselves included, by squared distance between the rows of Y.
+
+    Exact without an n x n array: the neighbours of a row are its nearest rows, so the m nearest hold them all as soon
+    as the row's reach stops short of the next one; rows where it does not are looked at again with twice as many.
+    Rows are non-negative, of sum 1 up to the weakest edges, which are left out; the graph is not symmetric.
+    """
+    squares = np.einsum("ij,ij->i", Y, Y)
+    # Distances below the rounding of the product are zero: coincident rows must coincide.
+    floor = 32 * float(np.finfo(np.float64).eps) * float(squares.max())
+
+    def block_graph(rows: slice) -> csr_array:
+        distances = squares[rows, None] + squares - 2.0 * (Y[rows] @ Y.T)
+        distances[distances < floor] = 0.0
+        return _spread(distances, gamma, n_candidates)
+
+    height = max(1, BLOCK_BYTES // (8 * len(Y)))
+    return csr_array(vstack(list(ordered_map(block_graph, row_blocks(len(Y), height)))))
+
+
+def _spread(distances: FloatMatrix, gamma: float, n_candidates: int) -> csr_array:
+    """Rows of the graph for a block of squared distances to all n rows."""
+    n = distances.shape[1]
+    width = min(n_candidates + 1, n)
+    columns = np.argpartition(distances, width - 1, axis=1)[:, :width]
+    graph, is_full = spread_rows(columns, np.take_along_axis(distances, columns, axis=1), gamma, n)
+    # A last candidate that gets nothing proves that no farther row would get anything.
+    cut_short = np.flatnonzero(is_full)
+    if width == n or len(cut_short) == 0:
+        return graph
+    place = np.arange(len(distances))
+    place[cut_short] = len(distances) + np.arange(len(cut_short))
+    return csr_array(vstack([graph, _spread(distances[cut_short], gamma, 2 * n_candidates)]))[place]
+
+
+def graph_pieces(weights: csr_array) -> IntVector:
+    """Number of the connected piece each row belongs to: 0 for the first row, then in order of first appearance."""
+    _, piece = connected_components(weights, directed=False)
+    _, first, piece = np.unique(piece, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[piece], dtype=np.intp)
+
+
+def spectral_vectors(weights: csr_array, n_vectors: int) -> FloatMatrix:
+    """Eigenvectors of the smallest eigenvalues of D - A for a symmetric, non-negative sparse A with row sums D.
+
+    A graph of several pieces has the eigenvalue zero as many times, which Lanczos steps from one start vector see
+    only through rounding. So the null space is written down (a constant on each piece) and the steps look for the
+    vectors beyond it alone. Where there are more pieces than `n_vectors`, the vectors are those of the largest pieces.
+    """
+    piece = graph_pieces(weights)
+    sizes = np.bincount(piece)
+    largest = np.argsort(-sizes, kind="stable")[:n_vectors]
+    constant: FloatMatrix = (piece[:, None] == largest) / np.sqrt(sizes[largest])
+    if len(largest) == n_vectors:
+        return constant
+    return np.hstack([constant, _vectors_beyond_pieces(weights, piece, sizes, n_vectors - len(largest))])
+
+
+def _vectors_beyond_pieces(weights: csr_array, piece: IntVector, sizes: IntVector, n_vectors: int) -> FloatMatrix:
+    """Eigenvectors of the smallest eigenvalues that are orthogonal to the constants on the pieces."""
+    n = weights.shape[0]
+    degrees = np.asarray(weights.sum(axis=1)).ravel()
+    # No eigenvalue exceeds twice the largest degree. Counted down from there, the smallest are the largest, and the
+    # constants, moved to the far end, stay out of the way.
+    bound = 2.0 * float((degrees - weights.diagonal()).max())
+    if n <= max(FEWEST_ROWS, ROWS_PER_VECTOR * n_vectors):
+        same = (piece[:, None] == piece) / sizes[piece]
+        return np.asarray(eigh((diags_array(degrees) - weights).toarray() + 2.0 * bound * same)[1][:, :n_vectors])
+
+    def without_constants(v: FloatVector) -> FloatVector:
+        return np.asarray(v - (np.bincount(piece, v) / sizes)[piece])
+
+    def multiply(v: FloatVector) -> FloatVector:
+        u = without_constants(v.ravel())
+        return without_constants(bound * u - degrees * u + weights @ u)
+
+    operator = LinearOperator((n, n), matvec=multiply, dtype=np.float64)
+    # A fixed start makes the result the same from run to run.
+    start = without_constants(np.random.default_rng(0).standard_normal(n))
+    n_steps = min(n, max(4 * n_vectors, 48))
+    values, vectors = eigsh(operator, k=n_vectors, ncv=n_steps, v0=start, tol=TOLERANCE, maxiter=100 * n, which="LA")
+    return np.asarray(vectors[:, np.argsort(-values, kind="stable")])

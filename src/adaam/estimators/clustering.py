@@ -240,7 +240,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     def _learned(self, X: Any, given: dict[str, Any], phase: FitPhases) -> LinearMetric:
         """Fit the given learner."""
         metric: LinearMetric = clone(self.learner)
-        with phase.of_learner("metric", metric):
+        with phase("metric", learner=metric):
             metric.fit(X, **{name: value for name, value in given.items() if value is not None})
         return metric
 

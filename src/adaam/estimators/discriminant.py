@@ -83,8 +83,7 @@ class DiscriminantMetric(LinearMetric):
         """Learn the map from rows that are prepared already."""
         labels = np.unique(y, return_inverse=True)[1]
         projection = discriminant(sample, labels, int(labels.max()) + 1)
-        dtype, preparation = self._rows(X, reset=True).dtype, resolve_preparation(self.preparation)
-        self._store_map(prepared, projection, sample.moments, dtype, preparation, sample.engine)
+        self._store_map(prepared, projection, sample.moments, self._rows(X, reset=True).dtype, sample.engine)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from adaam._checks import check_lengths, check_magnitude, host_rows, in_kind, largest_magnitude, on_host, widened
+from adaam._checks import check_lengths, check_magnitude, host_rows, in_kind
 from adaam._typing import FloatMatrix, FloatVector, Tall
 from adaam.engines import Engine, resolve_engine
 from adaam.linalg import Projection
 from adaam.metric import FeatureContributions, Mahalanobis, contributions
-from adaam.prepare import LinearMap, Preparation, scaled_rows
+from adaam.prepare import LinearMap, Preparation, resolve_preparation, scaled_rows
 from adaam.rows import RowSource, as_rows, checked_blocks
 
 # Entries of a map whose squares float32 can hold.
@@ -49,8 +49,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             `array_api_dispatch`, an array of the library and on the device of X.
         """
         check_is_fitted(self)
-        engine = self._engine()
-        source = as_rows(X)
+        engine, source = self._engine(), as_rows(X)
         if source is not None:
             self._take_features(source, reset=False)
             blocks = (engine.asarray(block) for _, block in checked_blocks(source))
@@ -171,22 +170,17 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return LinearMap(self.components_, self.mean_, self.preparation_.row_scaling)
 
     def _store_map(
-        self,
-        prepared: LinearMap,
-        projection: Projection,
-        moments: FloatMatrix,
-        dtype: Any,
-        preparation: Preparation,
-        engine: Engine,
+        self, prepared: LinearMap, projection: Projection, moments: FloatMatrix, dtype: Any, engine: Engine
     ) -> None:
         """Fold projection and preparation into one map with fixed signs; `moments` are those of the prepared rows."""
-        self.preparation_, self.engine_ = preparation, engine.name
+        self.preparation_, self.engine_ = resolve_preparation(self.preparation), engine.name
         signed = projection.components * row_signs(projection.components @ prepared.components)[:, None]
         components = signed @ prepared.components
         # Covariances are with the features as they are: twice the units that the folded components were divided by.
         covariance = signed @ moments @ prepared.components * np.square(prepared.column_units)
-        if not max(np.abs(components).max(), np.abs(covariance).max()) <= LARGEST_FLOAT32:
-            dtype = np.float64  # units of columns so small or large that float32 has no room for what is made of them
+        # Units of columns may be so small or large that float32 has no room for what is made of them.
+        fits = max(np.abs(components).max(), np.abs(covariance).max()) <= LARGEST_FLOAT32
+        dtype = np.float32 if dtype == np.float32 and fits else np.float64
         self.components_, self.covariance_ = components.astype(dtype), covariance.astype(dtype)
         self.mean_ = prepared.mean.astype(dtype)
         self.eigenvalues_ = projection.eigenvalues
@@ -194,7 +188,17 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """Validate rows at the door, once; arrays of the engine's own kind are checked where they are."""
-        self._check_form(X)
+        if isinstance(X, str | os.PathLike):
+            raise TypeError(
+                f"X={str(X)!r} is a path, not rows. Read them into an array; or open the file by adaam.rows.open_rows, "
+                "which AdaAM and AdaAMClustering read block by block."
+            )
+        # Asking whether an array has all that a row source has would take longer than mapping a row.
+        if not isinstance(X, np.ndarray) and isinstance(X, RowSource):
+            raise TypeError(
+                f"{type(self).__name__} wants its rows in memory, but X is a {type(X).__name__}. Read them into an "
+                "array; AdaAM and AdaAMClustering are fitted, and every map applied, to such rows as they are."
+            )
         rows = self._engine().own(X, 2 if reset else 1)
         if rows is not None:
             named = getattr(rows, "named", None)
@@ -217,26 +221,9 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         own = self._engine().own(rows, 1)
         if own is not None:
             return own
-        checked: Tall = check_array(on_host(rows), dtype=[np.float64, np.float32])
-        largest = largest_magnitude(checked)
-        checked = widened(checked, largest)
+        checked, largest = host_rows(clone(self), rows, reset=True)
         self._check_magnitude(checked, largest)
         return checked
-
-    def _check_form(self, X: Any) -> None:
-        """Say what to do with things that hold rows but are none."""
-        if isinstance(X, np.ndarray):
-            return  # asking whether X has all that a row source has would take longer than mapping a row
-        if isinstance(X, str | os.PathLike):
-            raise TypeError(
-                f"X={str(X)!r} is a path, not rows. Read them into an array; or open the file by adaam.rows.open_rows, "
-                "which AdaAM and AdaAMClustering read block by block."
-            )
-        if isinstance(X, RowSource):
-            raise TypeError(
-                f"{type(self).__name__} wants its rows in memory, but X is a {type(X).__name__}. Read them into an "
-                "array; AdaAM and AdaAMClustering are fitted, and every map applied, to such rows as they are."
-            )
 
     def _take_features(self, source: RowSource, *, reset: bool) -> None:
         """Remember number and names of a source's columns, or compare them with those remembered."""

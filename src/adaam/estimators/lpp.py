@@ -1,5 +1,6 @@
 """LPP as an estimator of its own, on any affinity."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from scipy.sparse import csr_array, issparse
@@ -15,6 +16,7 @@ from adaam.prepare import Preparation, prepared_sample, resolve_preparation
 from adaam.projection import lpp
 
 
+@dataclass(eq=False, repr=False)
 class LPP(CallbackSupportMixin, LinearMetric):
     """Locality preserving projection: a linear map that keeps rows of high affinity together.
 
@@ -39,7 +41,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
     eigenvalues_ : ndarray of shape (n_components_,)
         Eigenvalues, ascending: 0 for directions in which linked rows coincide.
     knn_recall_ : float or None
-        Share of the neighbours that are true nearest ones, measured as in `AdaAM`; None where none were looked for.
+        As in `AdaAM`; None where no neighbours were looked for.
     components_, mean_, covariance_, n_components_, preparation_, engine_, n_features_in_, feature_names_in_
         As in `AdaAM`.
 
@@ -56,45 +58,29 @@ class LPP(CallbackSupportMixin, LinearMetric):
     (1797, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        affinity: AffinityLearner | None = None,
-        scaling: ColumnScaling = "unit",
-        preparation: str | Preparation = "center",
-        engine: str | Engine = "auto",
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.affinity = affinity
-        self.scaling = scaling
-        self.preparation = preparation
-        self.engine = engine
-        self.verbose = verbose
+    n_components: int = 2
+    _: KW_ONLY
+    affinity: AffinityLearner | None = None
+    scaling: ColumnScaling = "unit"
+    preparation: str | Preparation = "center"
+    engine: str | Engine = "auto"
+    verbose: int = 0
 
     @with_callbacks
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, neighbors: Any = None, affinity: Any = None
     ) -> Self:
-        """Learn the map.
+        """Learn the map and return the learner.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to learn from.
-        y : None
-            Ignored.
-        sample_weight, neighbors
-            Weights and neighbour graph of the rows, as in `AdaAM.fit`.
+        y, sample_weight, neighbors
+            As in `AdaAM.fit`.
         affinity : sparse matrix or affinity value, default=None
             An affinity of the rows: a symmetric sparse n x n matrix, or an object with `degrees()` and `gram(X)`.
             It takes the place of the learner.
-
-        Returns
-        -------
-        self : LPP
-            The fitted learner.
         """
         check_whole("n_components", self.n_components)
         scaling: Any = check_word("scaling", self.scaling, ("unit", "orthonormal"))
@@ -120,7 +106,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
             with phase("projection"):
                 projection = lpp(sample, value, n_components, scaling)
 
-            self._store_map(prepared, projection, sample.moments, X.dtype, preparation, engine)
+            self._store_map(prepared, projection, sample.moments, X.dtype, engine)
             self.knn_recall_ = source.recall
         return self
 

@@ -1,6 +1,7 @@
 """LSC: landmark spectral clustering."""
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,15 +14,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from adaam._checks import (
-    check_clusters,
-    check_magnitude,
-    check_number,
-    check_whole,
-    check_word,
-    host_rows,
-    in_kind,
-)
+from adaam._checks import check_clusters, check_magnitude, check_number, check_whole, check_word, host_rows, in_kind
 from adaam._typing import FloatMatrix, IntVector, Tall
 from adaam.engines import CPUEngine
 from adaam.engines.blocks import ordered_map, row_blocks
@@ -34,16 +27,11 @@ BLOCK_BYTES = 1 << 25  # memory for the distances of one block of rows to all la
 KMEANS_ITERATIONS = 5
 
 
-def sampled_landmarks(X: Tall, n_landmarks: int, rng: np.random.Generator) -> FloatMatrix:
-    """Draw distinct rows of X, all of them where there are no more."""
+def chosen_landmarks(X: Tall, n_landmarks: int, rng: np.random.Generator, *, settled: bool) -> FloatMatrix:
+    """Draw distinct rows of X, all of them where there are no more; move them by a few k-means iterations if wanted."""
     chosen = np.sort(rng.permutation(np.unique(first_equal(X)))[:n_landmarks])
-    return np.asarray(X[chosen].toarray() if issparse(X) else X[chosen])
-
-
-def kmeans_landmarks(X: Tall, n_landmarks: int, rng: np.random.Generator) -> FloatMatrix:
-    """Centres of a few k-means iterations from rows drawn at random."""
-    start = sampled_landmarks(X, n_landmarks, rng)
-    if len(start) < n_landmarks:
+    start = np.asarray(X[chosen].toarray() if issparse(X) else X[chosen])
+    if not settled or len(start) < n_landmarks:
         return start
     with warnings.catch_warnings():
         # A centre left without rows is a landmark that nothing is near to, and harmless.
@@ -107,9 +95,7 @@ def _blocks(X: Tall, landmarks: FloatMatrix) -> list[slice]:
     return row_blocks(X.shape[0], max(16, BLOCK_BYTES // (8 * len(landmarks))))
 
 
-LANDMARKS = {"kmeans": kmeans_landmarks, "random": sampled_landmarks}
-
-
+@dataclass(eq=False, repr=False)
 class LSC(ClusterMixin, BaseEstimator):
     """Spectral clustering of a graph that links rows through landmarks, in time linear in the number of rows.
 
@@ -163,27 +149,17 @@ class LSC(ClusterMixin, BaseEstimator):
     array([200, 200])
     """
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        n_landmarks: int = 1000,
-        n_nearest: int = 5,
-        landmarks: str = "kmeans",
-        bandwidth: str | float = "mean",
-        n_init: int = 10,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_landmarks = n_landmarks
-        self.n_nearest = n_nearest
-        self.landmarks = landmarks
-        self.bandwidth = bandwidth
-        self.n_init = n_init
-        self.random_state = random_state
+    n_clusters: int = 8
+    _: KW_ONLY
+    n_landmarks: int = 1000
+    n_nearest: int = 5
+    landmarks: str = "kmeans"
+    bandwidth: str | float = "mean"
+    n_init: int = 10
+    random_state: Any = 0
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Cluster the rows.
+        """Cluster the rows and return the clusterer.
 
         Parameters
         ----------
@@ -191,22 +167,17 @@ class LSC(ClusterMixin, BaseEstimator):
             Rows to cluster.
         y : None
             Ignored.
-
-        Returns
-        -------
-        self : LSC
-            The fitted clusterer.
         """
         n_clusters = check_whole("n_clusters", self.n_clusters)
         n_landmarks = check_whole("n_landmarks", self.n_landmarks)
         n_nearest = check_whole("n_nearest", self.n_nearest)
         n_init = check_whole("n_init", self.n_init)
-        choose = LANDMARKS[check_word("landmarks", self.landmarks, tuple(LANDMARKS))]
+        settled = check_word("landmarks", self.landmarks, ("kmeans", "random")) == "kmeans"
         seeds = check_random_state(self.random_state).randint(np.iinfo(np.int32).max, size=2)
         X = self._rows(X, reset=True)
         check_clusters(n_clusters, X.shape[0])
 
-        self.landmarks_ = choose(X, n_landmarks, np.random.default_rng(int(seeds[0])))
+        self.landmarks_ = chosen_landmarks(X, n_landmarks, np.random.default_rng(int(seeds[0])), settled=settled)
         if isinstance(self.bandwidth, str):
             rule = check_word("bandwidth", self.bandwidth, ("mean", "mean-squared"))
             self.bandwidth_ = mean_distance(X, self.landmarks_, squared=rule == "mean-squared")
@@ -230,11 +201,6 @@ class LSC(ClusterMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to assign.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Cluster of each row.
         """
         check_is_fitted(self)
         Z = landmark_weights(self._rows(X, reset=False), self.landmarks_, self.n_nearest, self.bandwidth_)

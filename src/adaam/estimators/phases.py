@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -43,30 +43,22 @@ class FitPhases:
         self._tell = teller(model.verbose)
 
     @contextmanager
-    def __call__(self, name: str, n_steps: int = 0) -> Iterator["FitPhases"]:
-        """Run one phase of at most so many steps: logged with its time, and a task to callbacks."""
-        with self._told(name), self._task(name, n_steps) as task:
-            yield FitPhases(self._model, task)
+    def __call__(self, name: str, n_steps: int = 0, learner: Any = None) -> Iterator["FitPhases"]:
+        """Run one phase of at most so many steps: logged with its time, and a task to callbacks.
 
-    @contextmanager
-    def of_learner(self, name: str, learner: Any) -> Iterator[None]:
-        """Run the fit of another model as one phase, whose own phases callbacks then see."""
-        with self._told(name), self._task(name, 0, learner):
-            yield
+        Where it is the fit of another model, callbacks see the phases of that.
+        """
+        text, tell = f"{type(self._model).__name__} {name}", teller(self._model.verbose)
+        LOGGER.debug("%s ...", text)
+        with self._task(name, n_steps, learner) as task:
+            yield FitPhases(self._model, task)
+        tell(text)
 
     def step(self, name: str, found: str = "") -> None:
         """Tell the log and callbacks of one more step, just done; what it found is for the log."""
         self._tell(f"{type(self._model).__name__} {name}{found}")
         with self._task(name, 0):
             pass
-
-    @contextmanager
-    def _told(self, name: str) -> Iterator[None]:
-        text = f"{type(self._model).__name__} {name}"
-        LOGGER.debug("%s ...", text)
-        tell = teller(self._model.verbose)
-        yield
-        tell(text)
 
     @contextmanager
     def _task(self, name: str, n_steps: int, learner: Any = None) -> Iterator[Any]:
@@ -89,7 +81,9 @@ def fit_phases(model: Any, n_phases: int, X: Any) -> Iterator[FitPhases]:
     """
     if not isinstance(model.verbose, bool | np.bool_):  # True and False are 1 and 0
         check_whole("verbose", model.verbose, at_least=0)
-    with _threads(model, X):
+    # Row blocks have the threads of BLAS all to themselves where other products are small.
+    small = X is not None and min(X.shape) <= ONE_THREAD_SIZE
+    with held_threads() if small and isinstance(resolve_engine(model.engine), CPUEngine) else nullcontext():
         if _with_callbacks is None:
             yield FitPhases(model, None)
             return
@@ -98,12 +92,6 @@ def fit_phases(model: Any, n_phases: int, X: Any) -> Iterator[FitPhases]:
         yield FitPhases(model, context)
         # The model is whole here, so that a copy of it, as it is, can score.
         context.call_on_fit_task_end(estimator=model, X=X, reconstruction_attributes=dict)
-
-
-def _threads(model: Any, X: Any) -> AbstractContextManager[None]:
-    """Hold the threads of BLAS where row blocks have them all to themselves: other products are small."""
-    small = X is not None and min(X.shape) <= ONE_THREAD_SIZE
-    return held_threads() if small and isinstance(resolve_engine(model.engine), CPUEngine) else nullcontext()
 
 
 def teller(verbose: int, pause: float = 0.0) -> Teller:
@@ -120,13 +108,11 @@ def teller(verbose: int, pause: float = 0.0) -> Teller:
         now = perf_counter()
         if now - last < pause:
             return
-        line = f"{text} ({now - last:.1f} s)"
-        if not verbose:
-            LOGGER.debug("%s", line)
+        line, last = f"{text} ({now - last:.1f} s)", now
+        level = logging.INFO if verbose else logging.DEBUG
+        if verbose and not (LOGGER.isEnabledFor(level) and LOGGER.hasHandlers()):
+            logging.StreamHandler().handle(logging.makeLogRecord({"msg": line}))
         else:
-            record = LOGGER.makeRecord(LOGGER.name, logging.INFO, __file__, 0, line, (), None)
-            heard = LOGGER.isEnabledFor(logging.INFO) and LOGGER.hasHandlers()
-            (LOGGER if heard else logging.StreamHandler()).handle(record)
-        last = now
+            LOGGER.log(level, "%s", line)
 
     return tell

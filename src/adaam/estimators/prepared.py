@@ -1,5 +1,6 @@
 """The preparation alone as a metric: the baseline of everything that is learned."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from adaam.linalg import Projection
 from adaam.prepare import Preparation, prepared_sample, resolve_preparation
 
 
+@dataclass(eq=False, repr=False)
 class PreparedMetric(LinearMetric):
     """Euclidean distance between prepared rows, in the form of a learned metric.
 
@@ -39,26 +41,19 @@ class PreparedMetric(LinearMetric):
     (178, 13)
     """
 
-    def __init__(self, preparation: str | Preparation = "unit", *, engine: str | Engine = "auto") -> None:
-        self.preparation = preparation
-        self.engine = engine
+    preparation: str | Preparation = "unit"
+    _: KW_ONLY
+    engine: str | Engine = "auto"
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn the preparation.
+        """Learn the preparation and return the metric.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to prepare.
-        y : None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, as in `AdaAM.fit`.
-
-        Returns
-        -------
-        self : PreparedMetric
-            The fitted metric.
+        y, sample_weight
+            As in `AdaAM.fit`.
         """
         preparation = resolve_preparation(self.preparation)
         X = self._rows(X, reset=True)
@@ -66,5 +61,5 @@ class PreparedMetric(LinearMetric):
         prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=False)
         # Prepared rows stay where they are, with their variances for eigenvalues.
         projection = Projection(np.eye(len(prepared.components)), np.diag(sample.moments))
-        self._store_map(prepared, projection, sample.moments, X.dtype, preparation, engine)
+        self._store_map(prepared, projection, sample.moments, X.dtype, engine)
         return self
