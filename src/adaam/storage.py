@@ -10,9 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from adaam._version import __version__
-from adaam.encoding import Arrays, decoded, encoded
 from adaam.files import atomic_file
-from adaam.model_contents import FITTED, fitted_problem
+from adaam.model_contents import FITTED, Arrays, check_fitted, decoded, encoded
 from adaam.untrusted import Archive, UnreadableFileError, open_archive, reading
 
 FORMAT = "adaam-model"
@@ -53,9 +52,10 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
             f"Save one of {', '.join(FITTED)}; use joblib.dump for others."
         )
     check_is_fitted(model)
-    problem = fitted_problem(model)
-    if problem is not None:
-        raise ValueError(f"model={model!r} cannot be saved: {problem}.")
+    try:
+        check_fitted(model)
+    except ValueError as error:
+        raise ValueError(f"model={model!r} cannot be saved: {error}.") from error
     arrays: Arrays = {}
     header = {
         "format": FORMAT,
@@ -96,11 +96,9 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 30) -> Any:
         header = _header(archive)
         arrays = {name.removesuffix(".npy"): archive.array(name) for name in archive.names if name != HEADER}
         model = decoded(header.get("model"), arrays)
-        problem = fitted_problem(model)
-        if problem is None and arrays:
-            problem = f"its header does not name the array {next(iter(arrays))!r}"
-        if problem is not None:
-            raise ModelFileError(f"{path}: does not describe a model: {problem}.")
+        check_fitted(model)
+        if arrays:
+            raise UnreadableFileError(f"its header does not name the array {next(iter(arrays))!r}")
         return model
 
 
