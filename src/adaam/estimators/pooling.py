@@ -23,12 +23,11 @@ from adaam.large import (
     dealt_array,
     engine_of_blocks,
     stability,
-    stream_preparation,
     taken_rows,
 )
 from adaam.planning import Plan, plan_fit
-from adaam.prepare import LinearMap, Preparation, row_weights
-from adaam.rows import ArrayRows, RowsError, RowSource
+from adaam.prepare import LinearMap, Preparation, fit_preparation, row_weights
+from adaam.rows import RowsError, RowSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +90,11 @@ def fit_source(source: RowSource, sample_weight: Any, settings: PoolingSettings,
         deal = Deal(planned.n_samples, planned.n_used, planned.n_blocks, settings.seed())
         engine = engine_of_blocks(engine, deal)
         X, held = taken_rows(source, weights, deal, tell)
-        taken = ArrayRows(X, source.label)
-        prepared = stream_preparation(taken, held, settings.preparation, engine, tell)
+        own_weights = 1.0 if held is None else engine.asarray(held)
+        prepared = fit_preparation(X, own_weights, settings.preparation, engine)
+        tell(f"{source.label}: mean and scatter of {deal.n_used} rows")
     with phase("row blocks"):
-        rows = BlockedRows(X, 1.0 if held is None else engine.asarray(held), None, deal, prepared, engine)
+        rows = BlockedRows(X, own_weights, None, deal, prepared, engine)
         return _fit(rows, planned, settings)
 
 

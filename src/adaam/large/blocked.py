@@ -17,7 +17,7 @@ from adaam.engines.cluster.rows import dealt
 from adaam.engines.cluster.workers import Workers, task_engine
 from adaam.engines.compiled import chosen_kernels
 from adaam.large.row_blocks import Deal
-from adaam.prepare import LinearMap, Preparation, Sample, fit_preparation
+from adaam.prepare import LinearMap, Preparation, Sample, fit_preparation, working_type
 from adaam.progress import Teller
 from adaam.rows import RowsError, RowSource, checked_blocks
 
@@ -124,8 +124,8 @@ class BlockedRows:
         places = self.deal.block(index)
         rows = places if self.order is None else self.order[places]
         X = self.X[rows]
-        if isinstance(X, np.ndarray) and X.dtype.kind != "f":
-            X = X.astype(np.float64)
+        if isinstance(X, np.ndarray):
+            X = X.astype(working_type(X), copy=False)
         block, weights = self.engine.distinct(self.engine.asarray(X), at(self.weights, rows))
         sample = Sample(self.prepared.apply(block, self.engine), weights, self.engine)
         if 8 * self.deal.n_used * len(self.prepared.components) <= KEPT_BYTES:
