@@ -12,7 +12,15 @@ import numpy as np
 
 from adaam._typing import FloatMatrix
 from adaam.cli.outputs import STANDARD, check_outputs
-from adaam.cli.results import check_ending, fitted_columns, predicted_columns, write_columns
+from adaam.cli.results import (
+    ENDINGS,
+    MAPPED,
+    check_ending,
+    fitted_columns,
+    predicted_columns,
+    write_blocks,
+    write_columns,
+)
 from adaam.cli.tables import (
     Rows,
     array_rows,
@@ -28,15 +36,13 @@ from adaam.cli.tables import (
 from adaam.cluster_report import ClusterReport
 from adaam.estimators import AdaAM, AdaAMClustering
 from adaam.estimators.stored_rows import is_large
-from adaam.files import atomic_file
 from adaam.large import RowBlocks
 from adaam.planning import plan
-from adaam.rows import WRITERS, ArrayRows, RowSource, checked_blocks, read_all, write_csv, writer_for
+from adaam.rows import ArrayRows, BlockRows, RowSource, checked_blocks, read_all
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 from adaam.storage import load, save
 from adaam.tables import CellError, TableEncoder, TableError, counted, is_vector_part, missing_cells
 
-MAPPED = (*WRITERS, ".npz")  # kinds of files for mapped rows
 Outputs = dict[str, Callable[[], object]]  # what writes each
 
 
@@ -72,8 +78,7 @@ def cluster(arguments: Namespace) -> None:
     truth_file = arguments.truth if arguments.truth and Path(arguments.truth).exists() else None
     targets = [output, arguments.model, arguments.plot, arguments.report]
     check_outputs([arguments.rows, truth_file], targets, force=arguments.force)
-    check_formats(output, arguments.plot, arguments.report)
-    check_model_file(arguments.model)
+    check_kinds(output, arguments.model, arguments.plot, arguments.report)
     model = clusterer(arguments)
     rows = in_memory(read_rows(arguments.rows, arguments), arguments.rows)
     if rows.n_rows is not None and rows.n_rows < 2:
@@ -225,7 +230,7 @@ def fit(arguments: Namespace) -> None:
     if not (arguments.dry_run or arguments.output):
         raise TableError("fit needs a model file to write: add -o FILE, or --dry-run.")
     check_outputs([arguments.rows], [arguments.output], force=arguments.force)
-    check_model_file(arguments.output)
+    check_kinds(STANDARD, arguments.output)
     rows = read_rows(arguments.rows, arguments)
     pairs: Any = RowBlocks() if arguments.pairs == "blocks" else arguments.pairs
     for line in rows.report:
@@ -248,7 +253,7 @@ def predict(arguments: Namespace) -> None:
     """Tell the cluster of new rows by a model that was kept."""
     output = arguments.output or STANDARD
     check_outputs([arguments.model, arguments.rows], [output], force=arguments.force)
-    check_formats(output)
+    check_kinds(output)
     kept = load(arguments.model)
     model = estimator_of(kept)
     if not hasattr(model, "predict"):
@@ -271,9 +276,8 @@ def predict(arguments: Namespace) -> None:
 def transform(arguments: Namespace) -> None:
     """Map the rows of a file by a model file, block by block."""
     check_outputs([arguments.model, arguments.rows], [arguments.output], force=arguments.force)
-    ending = Path(arguments.output).suffix.lower()
-    if arguments.output != STANDARD and ending not in MAPPED:
-        raise TableError(f"{arguments.output}: ending {ending!r} is not known; use one of {', '.join(MAPPED)}.")
+    if arguments.output != STANDARD:
+        check_ending(arguments.output, MAPPED)
     kept = load(arguments.model)
     model = estimator_of(kept)
     rows = new_rows(arguments.rows, kept, arguments)
@@ -310,34 +314,8 @@ def matched(X: Any, model: Any) -> Any:
             f"{X.label}: the columns are not those the model was fitted on ({wanted}); "
             + (f"{missing[0]!r} is missing." if missing else f"there are {len(names)} of them.")
         )
-    return OrderedRows(X, [names.index(name) for name in fitted], list(fitted))
-
-
-class OrderedRows:
-    """Rows of a source with their columns in another order."""
-
-    def __init__(self, rows: RowSource, places: list[int], names: list[str]) -> None:
-        self.rows, self.places, self.names = rows, places, names
-        self.label, self.n_rows, self.n_features, self.dtype = rows.label, rows.n_rows, rows.n_features, rows.dtype
-
-    def blocks(self) -> Iterator[FloatMatrix]:
-        """Yield the rows in order."""
-        for block in self.rows.blocks():
-            yield block[:, self.places]
-
-
-def write_blocks(target: str, blocks: Iterator[FloatMatrix], names: list[str]) -> int:
-    """Write rows as they come; an .npz archive alone is put together in memory."""
-    if target == STANDARD:
-        return write_csv(sys.stdout.buffer, blocks, names)
-    if Path(target).suffix.lower() == ".npz":
-        Z = np.vstack([*blocks])
-        with atomic_file(target) as stream:
-            np.savez(stream, X=Z)
-        return len(Z)
-    write = writer_for(target)
-    with atomic_file(target) as stream:
-        return write(stream, blocks, names)
+    places = [names.index(name) for name in fitted]
+    return BlockRows(lambda: (block[:, places] for block in X.blocks()), X.n_rows)
 
 
 def learner(arguments: Namespace) -> AdaAM:
@@ -350,22 +328,18 @@ def learner(arguments: Namespace) -> AdaAM:
     )
 
 
-def check_formats(output: str, plot: str | None = None, page: str | None = None) -> None:
+def check_kinds(output: str, model: str | None = None, plot: str | None = None, page: str | None = None) -> None:
     """Refuse kinds of files that cannot be written before an hour of work, not after."""
     if output != STANDARD:
-        check_ending(output)
+        check_ending(output, ENDINGS)
+    if model == STANDARD:
+        raise TableError("-: a model is not written to standard output; name a file, such as model.adaam.")
     if plot:
         from adaam.report.figures import check_drawable
 
         check_drawable(plot)
     if page and Path(page).suffix.lower() not in (".html", ".htm"):
         raise TableError(f"{page}: a page is an HTML file; give it a name that ends in .html.")
-
-
-def check_model_file(target: str | None) -> None:
-    """Refuse standard output, which is for results."""
-    if target == STANDARD:
-        raise TableError("-: a model is not written to standard output; name a file, such as model.adaam.")
 
 
 def say(text: str) -> None:

@@ -134,11 +134,7 @@ class ParquetRows:
     """
 
     def __init__(self, path: Any) -> None:
-        try:
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            raise ImportError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
-        self._open = pq.ParquetFile
+        self._open = pyarrow()[1].ParquetFile
         self.label = str(path)
         folder = Path(path)
         self.files = sorted(folder.rglob("*.parquet")) if folder.is_dir() else [folder]
@@ -177,6 +173,16 @@ class ParquetRows:
                 raise RowsError(f"{self.label}: column {field.name!r} holds {field.type}, not numbers.") from error
             kinds.append(check_numbers(f"{self.label}: column {field.name!r}", kind))
         return np.result_type(*kinds)
+
+
+def pyarrow() -> tuple[Any, Any]:
+    """Return pyarrow and its Parquet module."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
+    return pa, pq
 
 
 class ZarrRows(ArrayRows):

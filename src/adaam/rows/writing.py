@@ -13,6 +13,7 @@ from numpy.lib import format as npy
 
 from adaam._typing import FloatMatrix
 from adaam.files import atomic_file, spreadsheet_text
+from adaam.rows.files import pyarrow
 from adaam.rows.sources import RowsError, as_rows, checked_blocks
 
 # Writes blocks to a stream under column names; returns the number of rows.
@@ -110,11 +111,7 @@ def write_csv(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
 
 def write_parquet(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str]) -> int:
     """Write a Parquet file, a row group a block."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
+    pa, pq = pyarrow()
 
     def table(block: FloatMatrix) -> Any:
         return pa.Table.from_arrays([pa.array(np.ascontiguousarray(column)) for column in block.T], names=names)
