@@ -1,7 +1,7 @@
 """Small dense symmetric algebra: generalised eigenpairs on data of deficient rank, left singular vectors."""
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
@@ -58,32 +58,32 @@ def thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-class _OneBlasThread:
-    """Keeps BLAS to one thread while any thread is inside: the first one in sets the limit, the last one out lifts it.
+_LIMITS_LOCK = Lock()
+_LIMITS: list[Any] = []  # an entry for each thread inside `one_blas_thread`; the first one in has set the limit
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread while any thread is inside: the first one in sets the limit, the last one out lifts it.
 
     The limit is that of the process: if each thread restored what it had found, the last one could restore a limit that
     another has long left.
     """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._n_inside = 0
-        self._limiter: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._n_inside += 1
-            if self._n_inside == 1:
+    with _LIMITS_LOCK:
+        if _LIMITS:
+            _LIMITS.append(None)
+        else:
+            _let_any_thread_limit()
+            _LIMITS.append(thread_pools().select(user_api="blas").limit(limits=1))
+            _let_any_thread_limit()
+    try:
+        yield
+    finally:
+        with _LIMITS_LOCK:
+            set_here = _LIMITS.pop()
+            if not _LIMITS:
                 _let_any_thread_limit()
-                self._limiter = thread_pools().select(user_api="blas").limit(limits=1)
-                _let_any_thread_limit()
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._n_inside -= 1
-            if self._n_inside == 0:
-                _let_any_thread_limit()
-                self._limiter.restore_original_limits()
+                set_here.restore_original_limits()
                 _let_any_thread_limit()
 
 
@@ -92,9 +92,6 @@ def _let_any_thread_limit() -> None:
     for library in thread_pools().lib_controllers:
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread(force=True)
-
-
-one_blas_thread = _OneBlasThread()
 
 
 def eigh(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
@@ -119,9 +116,8 @@ def eigh(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
 
 
 def _solved(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
-    with nullcontext() if len(A) > ONE_THREAD_SIZE else one_blas_thread:
-        values, vectors = linalg.eigh(A, driver="evd")
-    return values, vectors
+    with nullcontext() if len(A) > ONE_THREAD_SIZE else one_blas_thread():
+        return tuple(linalg.eigh(A, driver="evd"))
 
 
 def symmetric(A: FloatMatrix) -> FloatMatrix:
@@ -151,7 +147,7 @@ def _cholesky_whitening(B: FloatMatrix, n_samples: int) -> FloatMatrix | None:
     """
     if len(B) == 0:
         return np.empty((0, 0))
-    with one_blas_thread:
+    with one_blas_thread():
         factor, failed = linalg.lapack.dpotrf(B, lower=1)
         if failed:
             return None

@@ -15,7 +15,7 @@ from adaam.estimators.pooling import PooledModel, PoolingSettings, fit_array, fi
 from adaam.estimators.stored_rows import is_large
 from adaam.graph import Neighbors, paper_neighbors
 from adaam.large import RowBlocks, Stability
-from adaam.planning import Plan, check_pairs, plan_fit
+from adaam.planning import Plan, check_pairs, plan
 from adaam.prepare import Preparation, prepared_sample, resolve_preparation, row_weights, warn_of_unlike_units
 from adaam.rows import RowSource, as_rows, read_all
 from adaam.selection import DistinctRows, counted_clusters
@@ -193,7 +193,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
                 return self._stored(fit_source(X, sample_weight, pooling, phase), X.dtype, pooling)
         check_clusters(n_clusters, X.shape[0])
         warn_of_unlike_units(X, preparation, getattr(self, "feature_names_in_", None))
-        planned = plan_fit(X.shape, n_clusters, pairs, engine)
+        planned = plan(X.shape[0], X.shape[1], n_clusters, pairs=pairs, engine=engine)
         with fit_phases(self, 4 if planned.exact else 2, X) as phase:
             if planned.exact:
                 model = self._all_pairs(X, sample_weight, neighbors, pooling, planned, phase)
@@ -224,8 +224,8 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         preparation, engine = settings.preparation, settings.engine
         self._store_map(model.prepared, learned.projection, learned.moments, precision, preparation, engine)
         self.cuts_, self.n_neighbors_, self.knn_recall_ = learned.cuts, model.n_neighbors, model.recall
-        plan = self.plan_ = model.plan
-        self.pairs_ = "all" if plan.exact else RowBlocks(plan.block_rows, plan.n_blocks, settings.seed())
+        planned = self.plan_ = model.plan
+        self.pairs_ = "all" if planned.exact else RowBlocks(planned.block_rows, planned.n_blocks, settings.seed())
         self.stability_ = model.stability
         return self
 

@@ -25,7 +25,7 @@ from adaam.large import (
     stability,
     taken_rows,
 )
-from adaam.planning import Plan, plan_fit
+from adaam.planning import Plan, plan
 from adaam.prepare import LinearMap, Preparation, fit_preparation, row_weights
 from adaam.rows import RowsError, RowSource
 
@@ -66,7 +66,8 @@ def fit_array(X: Tall, sample_weight: Any, settings: PoolingSettings, phase: Fit
     engine = settings.engine
     weights = row_weights(sample_weight, X.shape[0], engine)
     n_present = X.shape[0] if isinstance(weights, float) else int((weights > 0).sum())
-    planned = plan_fit((n_present, X.shape[1]), settings.n_clusters, settings.pairs, engine, X.dtype.itemsize)
+    n_features, itemsize = X.shape[1], X.dtype.itemsize
+    planned = plan(n_present, n_features, settings.n_clusters, pairs=settings.pairs, engine=engine, itemsize=itemsize)
     with phase("preparation"):
         deal = Deal(planned.n_samples, planned.n_used, planned.n_blocks, settings.seed())
         rows = dealt_array(engine.asarray(X), weights, deal, settings.preparation, engine)
@@ -85,8 +86,15 @@ def fit_source(source: RowSource, sample_weight: Any, settings: PoolingSettings,
             raise RowsError(f"{source.label}: holds {n_rows} row(s); a fit needs at least 2.")
         check_clusters(settings.n_clusters, n_rows)
         # A source that is small after all is one block, which is all pairs.
-        shape, itemsize = (n_present, source.n_features), source.dtype.itemsize
-        planned = plan_fit(shape, settings.n_clusters, settings.pairs, engine, itemsize, stored=True)
+        planned = plan(
+            n_present,
+            source.n_features,
+            settings.n_clusters,
+            pairs=settings.pairs,
+            engine=engine,
+            itemsize=source.dtype.itemsize,
+            stored=True,
+        )
         deal = Deal(planned.n_samples, planned.n_used, planned.n_blocks, settings.seed())
         engine = engine_of_blocks(engine, deal)
         X, held = taken_rows(source, weights, deal, tell)
