@@ -32,17 +32,21 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     file that is replaced keeps its mode and owner. What is not a regular file (a device, a pipe) is never replaced:
     it is written to, in one go, once everything is there.
     """
-    with _named_errors(path):
-        there = _status(path)
+    try:
+        there = Path(path).stat() if Path(path).exists() else None
         if there is not None and stat.S_ISDIR(there.st_mode):
             raise IsADirectoryError(errno.EISDIR, "Is a folder; a file is to be written", str(path))
         if OPEN_STREAM.fullmatch(os.fspath(path)) or (there is not None and not stat.S_ISREG(there.st_mode)):
             with tempfile.TemporaryFile() as stream:
                 yield stream
                 _copy(stream, _open_for_writing(path))
-            return
-        with _replacing(Path(os.path.realpath(path)), there) as stream:
-            yield stream
+        else:
+            with _replacing(Path(os.path.realpath(path)), there) as stream:
+                yield stream
+    except OSError as error:
+        if error.errno not in WRITE_ERRORS or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error  # with the name, without which it comes
 
 
 @contextmanager
@@ -118,10 +122,7 @@ def lock(handle: int) -> bool:
 
 
 def own_lock_path(name: str) -> Path | None:
-    """Return a place for a lock that no other user can hold: in a folder on this machine, ours, and closed to others.
-
-    None where there is no such folder.
-    """
+    """Place for a lock that no other user can hold, in a folder that is ours and closed to others; None without one."""
     if not hasattr(os, "getuid"):
         return None
     folder = Path(tempfile.gettempdir()) / f"adaam-{os.getuid()}"
@@ -148,13 +149,6 @@ def waiting_lock(path: Path, longest_wait_s: float) -> Iterator[bool]:
         os.close(handle)
 
 
-def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
-    try:
-        return Path(path).stat()
-    except FileNotFoundError:
-        return None
-
-
 def _new_part(target: Path, mode: int) -> tuple[Path, int]:
     """Make a file beside the target and lock it; one that was swept before it was locked is made anew."""
     start = os.fsdecode(os.fsencode(target.name)[:LONGEST_NAME])
@@ -162,8 +156,6 @@ def _new_part(target: Path, mode: int) -> tuple[Path, int]:
         part = target.with_name(f".{start}.{secrets.token_hex(4)}.adaam-part")
         try:
             handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
-        except FileExistsError:
-            continue
         except OSError as error:
             raise type(error)(error.errno, error.strerror, str(target)) from error
         lock(handle)
@@ -199,14 +191,3 @@ def _copy(stream: BinaryIO, handle: int) -> None:
     stream.seek(0)
     with os.fdopen(handle, "wb") as target:
         shutil.copyfileobj(stream, target)
-
-
-@contextmanager
-def _named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the file in errors of writing, which come without it."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in WRITE_ERRORS or error.filename is not None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -171,17 +171,8 @@ def degree_whitening(
     if the rows that set it apart had so much more degree and no more links. R belongs to the Laplacian X'(D - A)X too,
     so that a direction without any degree has eigenvalue 1.
 
-    Returns
-    -------
-    W : array of shape (d, r)
-        W'(B + R)W = I, where r is the rank of X.
-    R : array of shape (d, d) or None
-        None where nothing had to be raised, as for every affinity of ordinary rows.
-
-    Raises
-    ------
-    ValueError
-        If the mean degree is not positive.
+    Returned are W with W'(B + R)W = I, of as many columns as X has rank, and R; or None, as for every affinity of
+    ordinary rows, where nothing had to be raised.
     """
     B = symmetric(B)
     W = _cholesky_whitening(B, n_samples)
@@ -263,8 +254,7 @@ def projected_left_vectors(
 ) -> FloatMatrix:
     """Map of rows X onto the left singular vectors of XC, where C solves a pencil of this Laplacian.
 
-    `white` is the `whitening` of the other matrix of the pencil, and `gram` is X'X. With Y'Y = V S² V', the left
-    singular vectors of Y are Y V / S; they are fewer where Y has a smaller rank.
+    `white` is the `whitening` of its other matrix, and `gram` is X'X. With Y'Y = V S² V', those of Y are Y V / S.
     """
     C = whitened_eigenpairs(laplacian, white, rank, eigh=eigh).vectors
     return C @ whitening(C.T @ gram @ C, n_samples)

@@ -163,12 +163,6 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
     """Learn the preparation: a map onto the kept principal components, largest variance first.
 
     Rows of whole numbers are taken as they are, without a copy of all of them in floating point.
-
-    Raises
-    ------
-    ValueError
-        If all prepared rows are equal, so that there is nothing to learn; or if rows that are not scaled have
-        magnitudes whose squares overflow or vanish.
     """
     n, d = X.shape
     dtype, size = working_type(X), total(weights, n)
@@ -183,7 +177,9 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
     mean = engine.cross(None, X, weights * scale)[0] / size
     units: FloatVector | float = 1.0
     if settings.column_scaling == "standard":
-        units = _column_units(column_variances(X, weights, engine), mean)
+        variances = column_variances(X, weights, engine)
+        # A constant column is divided by its magnitude, which leaves as little rounding as others.
+        units = np.where(variances > 0, np.sqrt(variances), np.where(mean == 0.0, 1.0, np.abs(mean)))
     pairs = _principal_pairs(X, scale, mean, weights, units, settings.keep, engine)
     # Spread below the rounding of the mean is no spread: equal rows must not pass for data.
     largest, centred_first = float(np.abs(mean / units).max(initial=0.0)), not issparse(X)
@@ -220,11 +216,6 @@ def _way_out(n_features: int, settings: Preparation, centred_first: bool) -> str
     return "Check that X holds different rows; where a mean is large beside the differences, subtract it first."
 
 
-def _column_units(variances: FloatVector, mean: FloatVector) -> FloatVector:
-    """Standard deviation of each column; of a constant one its magnitude, which leaves as little rounding as others."""
-    return np.where(variances > 0, np.sqrt(variances), np.where(mean == 0.0, 1.0, np.abs(mean)))
-
-
 def column_variances(X: Any, weights: Column, engine: Engine) -> FloatVector:
     """Variance of each column, zero where it is no more than the rounding of its mean."""
     n, d = X.shape
@@ -252,12 +243,10 @@ def column_variances(X: Any, weights: Column, engine: Engine) -> FloatVector:
 
 
 def _mean_rounding(mean: Any, dtype: Any, size: float, centred_first: bool) -> Any:
-    """Variance that the rounding of a mean can look like.
-
-    Where rows were not centred first, it is the rounding of sums of squares, once a row.
-    """
+    """Variance that the rounding of a mean can look like."""
     if centred_first:
         return (np.abs(mean) * float(np.finfo(dtype).eps) * 8) ** 2
+    # The rounding of sums of squares, once a row.
     return mean**2 * float(np.finfo(np.float64).eps) * 8 * np.sqrt(max(size, 1.0))
 
 

@@ -207,38 +207,34 @@ def _add_learner_options(command: ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Run a command; return 0 when everything was written, 1 for work that failed.
 
-    Returns
-    -------
-    int
-        0 when everything was written; 1 for work that failed; 128 and the number of the signal for a command that was
-        asked to end (130 for Ctrl-C). Bad usage exits with 2 in the parser.
+    A command that was asked to end returns 128 and the number of the signal (130 for Ctrl-C); bad usage exits with 2 in
+    the parser.
     """
     try:
         with command_streams(), interruptible():
             return _run(build_parser().parse_args(argv))
     except KeyboardInterrupt as interrupt:  # before the work, or after it
-        return _stopped(interrupt)
+        return 128 + int(getattr(interrupt, "number", signal.SIGINT))
 
 
 def _run(arguments: Namespace) -> int:
     try:
         with warnings.catch_warnings():
+            # Columns of files are matched by name, or they have none.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
             warnings.showwarning = _show_warning
             arguments.run(arguments)
             sys.stdout.flush()
-    except KeyboardInterrupt as interrupt:
+    except KeyboardInterrupt:
         print("adaam: interrupted; nothing was written half-way", file=sys.stderr)
-        return _stopped(interrupt)
-    except BrokenPipeError as error:
-        # Whoever read standard output went away, as `head` does. Of a pipe that was to be written the error has a name.
-        if error.filename is None:
+        raise
+    except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
+        if isinstance(error, BrokenPipeError) and error.filename is None:
+            # Whoever read standard output went away, as `head` does; of another pipe the error has a name.
             discard(sys.stdout)
             return 0
-        print(f"adaam: error: {error}", file=sys.stderr)
-        return 1
-    except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         told = str(output_error(error) if isinstance(error, OSError) else error) or type(error).__name__
         print(f"adaam: error: {_by_options(told, arguments)}", file=sys.stderr)
         discard_unwritten(sys.stdout)
@@ -254,10 +250,6 @@ def _by_options(message: str, arguments: Namespace) -> str:
         return f"--{name}{' ' if found[3] else ''}" if name in vars(arguments) else found[0]
 
     return PARAMETERS.sub(option, message)
-
-
-def _stopped(interrupt: KeyboardInterrupt) -> int:
-    return 128 + int(getattr(interrupt, "number", signal.SIGINT))
 
 
 def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:

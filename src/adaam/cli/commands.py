@@ -1,7 +1,6 @@
 """What each command does with its parsed arguments; results go to files or standard output, talk to standard error."""
 
 import sys
-import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from adaam._typing import FloatMatrix
 from adaam.cli.outputs import STANDARD, check_outputs
@@ -50,7 +50,7 @@ def inspect(arguments: Namespace) -> None:
     """Show what a table holds and what would be done with each of its columns."""
     array = array_rows(arguments.rows)
     if array is not None:
-        kind = "sparse numbers" if hasattr(array.X, "indptr") else "numbers"
+        kind = "sparse numbers" if issparse(array.X) else "numbers"
         print(f"{arguments.rows}: {array.n_rows} rows of {array.width} {kind} ({array.X.dtype}); all are used")
         return
     frame = open_frame(arguments.rows, arguments)
@@ -262,12 +262,9 @@ def predict(arguments: Namespace) -> None:
             "rows with adaam transform."
         )
     rows = new_rows(arguments.rows, kept, arguments)
-    with warnings.catch_warnings():
-        # Columns were matched by name, or the file names none.
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        X = matched(rows.X, model)
-        X = read_all(X) if isinstance(X, RowSource) and not is_large(X) else X
-        columns = predicted_columns(rows, model, X, layers=arguments.layers)
+    X = matched(rows.X, model)
+    X = read_all(X) if isinstance(X, RowSource) and not is_large(X) else X
+    columns = predicted_columns(rows, model, X, layers=arguments.layers)
     write_columns(output, columns)
     if output != STANDARD:
         say(f"{len(columns['cluster'])} rows; wrote {output}")
@@ -282,16 +279,13 @@ def transform(arguments: Namespace) -> None:
     model = estimator_of(kept)
     rows = new_rows(arguments.rows, kept, arguments)
     names = [str(name) for name in model.get_feature_names_out()]
-    with warnings.catch_warnings():
-        # Columns were matched by name, or the file names none.
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        if isinstance(rows.X, RowSource) or not hasattr(rows.X, "indptr"):
-            source = matched(rows.X, model)
-            source = source if isinstance(source, RowSource) else ArrayRows(source, arguments.rows, rows.names)
-            mapped: Iterator[FloatMatrix] = (model.transform(block) for _, block in checked_blocks(source))
-        else:
-            mapped = iter([model.transform(rows.X)])
-        n_rows = write_blocks(arguments.output, mapped, names)
+    if issparse(rows.X):
+        mapped: Iterator[FloatMatrix] = iter([model.transform(rows.X)])
+    else:
+        source = matched(rows.X, model)
+        source = source if isinstance(source, RowSource) else ArrayRows(source, arguments.rows, rows.names)
+        mapped = (model.transform(block) for _, block in checked_blocks(source))
+    n_rows = write_blocks(arguments.output, mapped, names)
     if arguments.output != STANDARD:
         say(f"{n_rows} rows of {len(names)} components; wrote {arguments.output}")
 

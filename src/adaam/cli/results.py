@@ -105,13 +105,10 @@ def _text(columns: Columns, sep: str) -> str:
     text = io.StringIO()
     writer = csv.writer(text, delimiter=sep, lineterminator="\n")
     writer.writerow(map(spreadsheet_text, columns))
-    writer.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
+    arrays = map(np.asarray, columns.values())
+    cells = ([f"{value:.4f}" for value in each] if each.dtype.kind == "f" else each.tolist() for each in arrays)
+    writer.writerows(zip(*cells, strict=True))
     return text.getvalue()
-
-
-def _cells(values: Any) -> list[Any]:
-    array = np.asarray(values)
-    return [f"{value:.4f}" for value in array] if array.dtype.kind == "f" else array.tolist()
 
 
 def _plain(values: Any) -> Any:
