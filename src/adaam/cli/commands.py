@@ -3,6 +3,7 @@
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from adaam.estimators import AdaAM, AdaAMClustering
 from adaam.estimators.stored_rows import is_large
 from adaam.large import RowBlocks
 from adaam.planning import plan
-from adaam.rows import ArrayRows, BlockRows, RowSource, checked_blocks, read_all
+from adaam.rows import ArrayRows, RowSource, checked_blocks, read_all
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 from adaam.storage import load, save
 from adaam.tables import CellError, TableEncoder, TableError, counted, is_vector_part, missing_cells
@@ -308,8 +309,9 @@ def matched(X: Any, model: Any) -> Any:
             f"{X.label}: the columns are not those the model was fitted on ({wanted}); "
             + (f"{missing[0]!r} is missing." if missing else f"there are {len(names)} of them.")
         )
-    places = [names.index(name) for name in fitted]
-    return BlockRows(lambda: (block[:, places] for block in X.blocks()), X.n_rows)
+    ordered, places = copy(X), [names.index(name) for name in fitted]
+    ordered.names, ordered.blocks = list(fitted), lambda: (block[:, places] for block in X.blocks())
+    return ordered
 
 
 def learner(arguments: Namespace) -> AdaAM:

@@ -136,8 +136,11 @@ class ParquetRows:
         self.files = sorted(folder.rglob("*.parquet")) if folder.is_dir() else [folder]
         if not self.files:
             raise RowsError(f"{self.label}: the folder holds no .parquet file.")
+        opened = []
+        for file in self.files:
+            with reading(file, ".parquet", RowsError):
+                opened.append(self._open(file))
         with reading(self.label, ".parquet", RowsError):
-            opened = [self._opened(file) for file in self.files]
             self.names: list[str] | None = list(opened[0].schema_arrow.names)
             for file, parts in zip(self.files, opened, strict=True):
                 if list(parts.schema_arrow.names) != self.names:
@@ -151,14 +154,10 @@ class ParquetRows:
     def blocks(self) -> Iterator[FloatMatrix]:
         """Yield the rows in order."""
         for file in self.files:
-            with reading(file, ".parquet", RowsError), self._opened(file) as opened:
+            with reading(file, ".parquet", RowsError), self._open(file) as opened:
                 for batch in opened.iter_batches(batch_size=rows_per_block(self.n_features)):
                     columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
                     yield np.column_stack(columns)
-
-    def _opened(self, file: Path) -> Any:
-        with reading(file, ".parquet", RowsError):
-            return self._open(file)
 
     def _column_type(self, schema: Any) -> np.dtype[Any]:
         kinds = []
