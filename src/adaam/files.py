@@ -13,8 +13,6 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import BinaryIO
 
-from adaam.interrupts import uninterrupted
-
 # Nobody else names files so: what a killed run left behind is told by its name, and by the lock it no longer holds.
 PART = re.compile(r"\..+\.[0-9a-f]{8}\.adaam-part", re.DOTALL)
 LONGEST_NAME = 200  # bytes of the target's name within that of its part; systems allow 255 in all
@@ -57,16 +55,15 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
     if there is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "Is write-protected", str(target))
     sweep(target.parent)
-    # Until it takes its place, what replaces a private file is private too; a new file is as the umask has it.
-    part = None
+    start = os.fsdecode(os.fsencode(target.name)[:LONGEST_NAME])
+    part = target.with_name(f".{start}.{secrets.token_hex(4)}.adaam-part")
     try:
-        with uninterrupted():  # between the making of a part and the knowing of it
-            part, handle = _new_part(target, 0o666 if there is None else 0o600)
-        with os.fdopen(handle, "w+b") as stream:
+        # Until it takes its place, what replaces a private file is private too; a new file is as the umask has it.
+        with os.fdopen(_new_part(part, 0o666 if there is None else 0o600, target), "w+b") as stream:
             yield stream
             stream.flush()
-            os.fsync(handle)
-            if there is not None and not _made_alike(handle, there):
+            os.fsync(stream.fileno())
+            if there is not None and not _made_alike(stream.fileno(), there):
                 _copy(stream, os.open(target, os.O_WRONLY | os.O_TRUNC))
                 part.unlink()
             elif os.name != "nt":  # while it is locked, so that nobody sweeps it
@@ -74,8 +71,8 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
         if os.name == "nt":  # where open files cannot be moved
             part.replace(target)
     except BaseException:
-        if part is not None:
-            part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         raise
 
 
@@ -149,18 +146,16 @@ def waiting_lock(path: Path, longest_wait_s: float) -> Iterator[bool]:
         os.close(handle)
 
 
-def _new_part(target: Path, mode: int) -> tuple[Path, int]:
-    """Make a file beside the target and lock it; one that was swept before it was locked is made anew."""
-    start = os.fsdecode(os.fsencode(target.name)[:LONGEST_NAME])
+def _new_part(part: Path, mode: int, target: Path) -> int:
+    """Make a part of the target and lock it; one that was swept before it was locked is made anew."""
     while True:
-        part = target.with_name(f".{start}.{secrets.token_hex(4)}.adaam-part")
         try:
             handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
         except OSError as error:
             raise type(error)(error.errno, error.strerror, str(target)) from error
         lock(handle)
         if os.fstat(handle).st_nlink:
-            return part, handle
+            return handle
         os.close(handle)
 
 

@@ -102,22 +102,14 @@ def eigh(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
     default when all pairs are wanted. Features that are zero throughout, and principal components, are coupled to no
     other: each has a pair of its own, and LAPACK need not see it.
     """
-    if len(A) < 2:  # LAPACK refuses nothing at all, and SciPy 1.13 asks it for too little room for a single number
-        return np.diagonal(A).astype(np.float64), np.eye(len(A))
-    coupled = np.flatnonzero(np.count_nonzero(A, axis=0) > (np.diagonal(A) != 0))
-    if len(coupled) == len(A):
-        return _solved(A)
     values, vectors = np.diagonal(A).astype(np.float64), np.eye(len(A))
-    if len(coupled):
+    coupled = np.flatnonzero(np.count_nonzero(A, axis=0) > (values != 0))
+    if len(coupled):  # LAPACK refuses nothing at all
         within = np.ix_(coupled, coupled)
-        values[coupled], vectors[within] = _solved(A[within])
+        with nullcontext() if len(coupled) > ONE_THREAD_SIZE else one_blas_thread():
+            values[coupled], vectors[within] = linalg.eigh(A[within], driver="evd")
     order = np.argsort(values, kind="stable")
     return values[order], vectors[:, order]
-
-
-def _solved(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
-    with nullcontext() if len(A) > ONE_THREAD_SIZE else one_blas_thread():
-        return tuple(linalg.eigh(A, driver="evd"))
 
 
 def symmetric(A: FloatMatrix) -> FloatMatrix:

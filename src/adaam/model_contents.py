@@ -30,8 +30,8 @@ Sides: TypeAlias = dict[str, int]  # what each letter stands for, as far as it i
 Contents: TypeAlias = dict[str, tuple[Any, ...]]  # the check of each attribute, and what it is given beside the value
 
 # Plain values that estimators hold.
+ENGINES = (CPUEngine, GPUEngine, DaskEngine)
 REPORTS = (ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount, ClusterLayer, ClusterProfiles, Column)
-VALUES = (CPUEngine, GPUEngine, DaskEngine, *REPORTS)
 
 # A table's columns are kept with the model that they are for: Pipeline([("table", TableEncoder()), ("model", ...)]).
 TABLES = (TableEncoder, Pipeline)
@@ -177,11 +177,7 @@ MAP: Contents = {
     "preparation_": (kind, Preparation),
 }
 RECALL: Contents = {"knn_recall_": (number,)}
-PIECES: Contents = {
-    "labels_": (whole_numbers, "n"),
-    "affinity_matrix_": (sparse, "nn"),
-    "n_iter_": (count,),
-}
+PIECES: Contents = {"labels_": (whole_numbers, "n"), "affinity_matrix_": (sparse, "nn"), "n_iter_": (count,)}
 FITTED: dict[str, Contents] = {
     "TableEncoder": {**FEATURES, "columns_": (columns,)},
     "Pipeline": {},
@@ -235,7 +231,7 @@ def known_classes() -> dict[str, type]:
     """The only classes a model file can name."""
     public = [getattr(module, name) for module in (adaam.affinity, adaam.estimators) for name in module.__all__]
     settings = [cls for cls in public if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
-    return {cls.__name__: cls for cls in [*settings, Preparation, RowBlocks, *TABLES, *VALUES]}
+    return {cls.__name__: cls for cls in [*settings, Preparation, RowBlocks, *TABLES, *ENGINES, *REPORTS]}
 
 
 def encoded(value: Any, arrays: Arrays, path: str) -> Any:
@@ -259,11 +255,10 @@ def encoded(value: Any, arrays: Arrays, path: str) -> Any:
     name = type(value).__name__
     params: dict[str, Any]
     fitted: dict[str, Any] = {}
-    if isinstance(value, VALUES):
+    if isinstance(value, ENGINES + REPORTS):
         params = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        if isinstance(value, CPUEngine | GPUEngine | DaskEngine):
-            params.pop("name", None)  # its own
-            params.pop("client", None)  # a connection is nothing to keep
+        if isinstance(value, ENGINES):  # its name is its own, and a connection is nothing to keep
+            params = {key: item for key, item in params.items() if key not in ("name", "client")}
     elif known_classes().get(name) is type(value):
         params = value.get_params(deep=False)  # type: ignore[attr-defined]
         fitted = {key: item for key, item in vars(value).items() if ATTRIBUTE.fullmatch(key) and key not in params}
@@ -311,7 +306,7 @@ def decoded(data: Any, arrays: Arrays) -> Any:
     for key, item in params.items():
         check_setting(cls, key, item)
     for key, item in data["fitted"].items():
-        if not ATTRIBUTE.fullmatch(key) or isinstance(value, VALUES):
+        if not ATTRIBUTE.fullmatch(key) or isinstance(value, ENGINES + REPORTS):
             raise ValueError(f"unexpected attribute {key!r}")
         setattr(value, key, decoded(item, arrays))
     if hasattr(value, "_check_loaded"):

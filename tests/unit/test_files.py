@@ -197,8 +197,8 @@ with atomic_file(sys.argv[1]) as stream:
 def test_an_interrupt_while_a_part_is_made_leaves_nothing(tmp_path, monkeypatch, request):
     make = files._new_part
 
-    def make_and_interrupt(target, mode):
-        made = make(target, mode)
+    def make_and_interrupt(*given):
+        made = make(*given)
         os.kill(os.getpid(), signal.SIGINT)
         return made
 

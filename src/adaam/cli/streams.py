@@ -14,13 +14,7 @@ OWN = "\r\x1b[K"
 
 
 def printable(text: str) -> str:
-    r"""Return text with what would command a terminal written out.
-
-    Examples
-    --------
-    >>> printable("name\x1b[2J")
-    'name\\x1b[2J'
-    """
+    """Return text with what would command a terminal written out."""
     return COMMANDING.sub(lambda found: OWN if found[0] == OWN else repr(found[0])[1:-1], text)
 
 
