@@ -1,6 +1,7 @@
 """Rows as a fit sees them: unit length, centring, leading principal components; distinct, each with its weight."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -275,7 +276,6 @@ def _principal_pairs(
     n, d = X.shape
     by_count = isinstance(keep, Integral)
     most = max(FEW_COMPONENTS, n // 2) if not by_count and keep < 1.0 else max(n, d)
-    variance = None
     out_of_reach = min(n, d) > (SPARSE_SPECTRUM_LIMIT if issparse(X) else FULL_SPECTRUM_LIMIT)
     if (out_of_reach or n < d) and not isinstance(units, float):
         X, mean = _divided(X, units, engine), mean / units
@@ -290,12 +290,12 @@ def _principal_pairs(
         rows = range_eigenpairs(K, n, engine.eigh)
         lift = rows.vectors * root / np.sqrt(rows.values)
         basis = engine.cross(X, lift, scale) - np.outer(mean, lift.sum(axis=0))
-        pairs = Eigenpairs(rows.values, basis)
+        pairs, variance = Eigenpairs(rows.values, basis), float(rows.values.sum())
     else:
         scatter = engine.scatter(X, scale, mean, weights) / np.outer(units, units)
         pairs = range_eigenpairs(scatter, n, engine.eigh)
-    total_variance = max(float(pairs.values.sum()) if variance is None else variance, SMALLEST)
-    shares = np.cumsum(pairs.values) / total_variance
+        variance = float(pairs.values.sum())
+    shares = np.cumsum(pairs.values) / max(variance, SMALLEST)
     wanted = int(keep) if by_count else int(np.searchsorted(shares, keep * ALL_BUT_ROUNDING)) + 1
     kept = slice(min(wanted, most))
     share, n_kept = float(shares[kept].max(initial=0.0)), len(shares[kept])
@@ -343,14 +343,12 @@ def _nearly_orthonormal(A: FloatMatrix) -> FloatMatrix:
 
     A Cholesky factor of A'A costs two products of matrices, a fifth of the time of Householder reflections.
     """
-    try:
+    with suppress(np.linalg.LinAlgError):
         factor = np.linalg.cholesky(A.T @ A)
-    except np.linalg.LinAlgError:
-        return np.linalg.qr(A)[0]
-    diagonal = np.diag(factor)
-    if diagonal.min() <= LEAST_PIVOT * diagonal.max():
-        return np.linalg.qr(A)[0]
-    return np.asarray(solve_triangular(factor, A.T, lower=True, check_finite=False).T)
+        pivots = np.diag(factor)
+        if pivots.min() > LEAST_PIVOT * pivots.max():
+            return np.asarray(solve_triangular(factor, A.T, lower=True, check_finite=False).T)
+    return np.linalg.qr(A)[0]
 
 
 def _warn_of_zero_rows(norms: Column) -> None:

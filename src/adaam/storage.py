@@ -106,9 +106,10 @@ def _header(archive: Archive) -> dict[str, Any]:
     """Read the header and check that this version of the library can make a model of it."""
     if HEADER not in archive.names or any(not name.endswith(".npy") for name in archive.names if name != HEADER):
         raise UnreadableFileError(f"it is a zip archive, but not of a model: it holds {', '.join(archive.names[:3])}")
-    if archive.size(HEADER) > MAX_HEADER_BYTES:
+    content = archive.content(HEADER)
+    if len(content) > MAX_HEADER_BYTES:
         raise UnreadableFileError(f"its header has more than {MAX_HEADER_BYTES} bytes")
-    header = json.loads(bytes(archive.content(HEADER)), object_pairs_hook=_without_repeats)
+    header = json.loads(content, object_pairs_hook=_without_repeats)
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise UnreadableFileError("it is a zip archive, but not of a model")
     version = header.get("format_version")

@@ -66,13 +66,9 @@ class Archive:
                 raise UnreadableFileError(f"{info.filename!r} is packed by method {info.compress_type}, not by deflate")
             if info.flag_bits & 0x1:
                 raise UnreadableFileError(f"{info.filename!r} is encrypted")
-        self.n_bytes = sum(info.file_size for info in self._members.values())
-        if self.n_bytes > max_bytes:
-            raise UnreadableFileError(f"it unpacks to {self.n_bytes} bytes, more than max_bytes={max_bytes}")
-
-    def size(self, name: str) -> int:
-        """Return the unpacked bytes of a member."""
-        return self._members[name].file_size
+        n_bytes = sum(info.file_size for info in self._members.values())
+        if n_bytes > max_bytes:
+            raise UnreadableFileError(f"it unpacks to {n_bytes} bytes, more than max_bytes={max_bytes}")
 
     def content(self, name: str) -> bytearray:
         """Read a member to its very end, where its checksum is compared."""

@@ -6,7 +6,7 @@ import sys
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from adaam._version import __version__
 from adaam.bench.openml import SERVER, SOURCES
@@ -85,7 +85,6 @@ def build_parser() -> ArgumentParser:
     option("rows", metavar="ROWS", help=rows_help)
     told = "number of clusters (default: auto, estimated from the data)"
     option("--clusters", type=_clusters, default="auto", metavar="C", help=told)
-    _add_learner_options(cluster)
     option("-o", "--output", metavar="FILE", help=results_help)
     told = "known classes to score the clusters against: a column of the table, or a file with one column"
     option("--truth", metavar="COLUMN|FILE", help=told)
@@ -116,7 +115,6 @@ def build_parser() -> ArgumentParser:
     option = fit.add_argument
     option("rows", metavar="ROWS", help=rows_help + source_help)
     option("--clusters", type=int, required=True, metavar="C", help="number of clusters")
-    _add_learner_options(fit)
     option("-o", "--output", metavar="FILE", help="the model file to write")
     told = "pairs of rows to learn from: all, or those within random blocks (default: auto, all if feasible)"
     option("--pairs", choices=["auto", "all", "blocks"], default="auto", help=told)
@@ -134,6 +132,16 @@ def build_parser() -> ArgumentParser:
     told = "where to write the mapped rows: .csv, .npy, .npz or .parquet (default: CSV on standard output)"
     option("-o", "--output", metavar="FILE", default="-", help=told)
 
+    for command in (cluster, fit):
+        option = command.add_argument
+        option("--components", type=int, metavar="M", help="dimension of the learned space (default: C)")
+        told = "number of neighbours of each row (default: log2(n/C))"
+        option("--neighbors", type=int, metavar="K", help=told)
+        told = (
+            "how the rows are prepared; unit: scaled to unit length (default of adaam fit); linear: their leading "
+            "principal components; center: all components; standard: all, of standardized columns"
+        )
+        option("--preparation", choices=["unit", "linear", "center", "standard"], help=told)
     for command in (inspect, cluster, fit):
         add_column_options(command)
     for command in (cluster, predict):
@@ -193,19 +201,6 @@ def _clusters(text: str) -> int | str:
     return count
 
 
-def _add_learner_options(command: ArgumentParser) -> None:
-    command.add_argument("--components", type=int, metavar="M", help="dimension of the learned space (default: C)")
-    command.add_argument(
-        "--neighbors", type=int, metavar="K", help="number of neighbours of each row (default: log2(n/C))"
-    )
-    command.add_argument(
-        "--preparation",
-        choices=["unit", "linear", "center", "standard"],
-        help="how the rows are prepared; unit: scaled to unit length (default of adaam fit); linear: their leading "
-        "principal components; center: all components; standard: all, of standardized columns",
-    )
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return 0 when everything was written, 1 for work that failed.
 
@@ -224,7 +219,7 @@ def _run(arguments: Namespace) -> int:
         with warnings.catch_warnings():
             # Columns of files are matched by name, or they have none.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
-            warnings.showwarning = _show_warning
+            warnings.showwarning = lambda message, *_, **__: print(f"adaam: warning: {message}", file=sys.stderr)
             arguments.run(arguments)
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -250,7 +245,3 @@ def _by_options(message: str, arguments: Namespace) -> str:
         return f"--{name}{' ' if found[3] else ''}" if name in vars(arguments) else found[0]
 
     return PARAMETERS.sub(option, message)
-
-
-def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
-    print(f"adaam: warning: {message}", file=sys.stderr)

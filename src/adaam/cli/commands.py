@@ -44,8 +44,6 @@ from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mu
 from adaam.storage import load, save
 from adaam.tables import CellError, TableEncoder, TableError, counted, is_vector_part, missing_cells
 
-Outputs = dict[str, Callable[[], object]]  # what writes each
-
 
 def inspect(arguments: Namespace) -> None:
     """Show what a table holds and what would be done with each of its columns."""
@@ -104,7 +102,7 @@ def cluster(arguments: Namespace) -> None:
     if classes is not None:
         say(scores(classes, labels))
     columns = fitted_columns(rows, model, layers=arguments.layers)
-    outputs: Outputs = {output: lambda: write_columns(output, columns)}
+    outputs: dict[str, Callable[[], object]] = {output: lambda: write_columns(output, columns)}
     if arguments.model:
         outputs[arguments.model] = lambda: save(rows.kept_model(model), arguments.model)
     if arguments.plot:
@@ -114,7 +112,7 @@ def cluster(arguments: Namespace) -> None:
     write_all(outputs)
 
 
-def write_all(outputs: Outputs) -> None:
+def write_all(outputs: dict[str, Callable[[], object]]) -> None:
     """Write every output that can be written; raise for those that cannot when the others are safe."""
     failures = []
     for target, write in outputs.items():

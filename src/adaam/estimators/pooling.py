@@ -14,17 +14,10 @@ from adaam.engines.cluster.engine import client_engine
 from adaam.estimators.phases import FitPhases, teller
 from adaam.estimators.stored_rows import PAUSE_SECONDS, counted
 from adaam.graph import neighbor_graph
-from adaam.large import (
-    BlockedRows,
-    Deal,
-    RowBlocks,
-    SpreadBlocks,
-    Stability,
-    dealt_array,
-    engine_of_blocks,
-    stability,
-    taken_rows,
-)
+from adaam.large import RowBlocks, Stability
+from adaam.large.blocked import BlockedRows, SpreadBlocks, dealt_array, engine_of_blocks, taken_rows
+from adaam.large.row_blocks import Deal
+from adaam.large.stability import stability
 from adaam.planning import Plan, plan
 from adaam.prepare import LinearMap, Preparation, fit_preparation, row_weights
 from adaam.rows import RowsError, RowSource

@@ -62,7 +62,13 @@ def checked_blocks(source: RowSource) -> Iterator[tuple[int, FloatMatrix]]:
             )
         if len(block) == 0:
             continue
-        yield start, _finite(block, start, source)
+        rows = block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
+        # A finite sum proves every entry finite, and takes no mask of the block's size.
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_finite = np.isfinite(rows.sum())
+        if not is_finite:
+            _check_finite(rows, start, source)
+        yield start, rows
         start += len(block)
     if source.n_rows is not None and start != source.n_rows:
         raise RowsError(f"{source.label}: holds {start} rows, but {source.n_rows} were announced.")
@@ -94,15 +100,10 @@ def check_numbers(label: str, dtype: np.dtype[Any]) -> None:
         raise RowsError(f"{label}: holds {dtype}, not numbers.")
 
 
-def _finite(block: FloatMatrix, start: int, source: RowSource) -> FloatMatrix:
-    rows = block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
-    # A finite sum proves every entry finite, and takes no mask of the block's size.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(rows.sum()):
-            return rows
+def _check_finite(rows: FloatMatrix, start: int, source: RowSource) -> None:
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad) == 0:
-        return rows
+        return
     row, column = (int(place) for place in bad[0])
     where = f"column {column}" if source.names is None else f"column {source.names[column]!r}"
     raise RowsError(
