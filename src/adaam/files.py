@@ -17,6 +17,7 @@ from typing import BinaryIO
 PART = re.compile(r"\..+\.[0-9a-f]{8}\.adaam-part", re.DOTALL)
 LONGEST_NAME = 200  # bytes of the target's name within that of its part; systems allow 255 in all
 OPEN_STREAM = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
+STREAMS = {"stdout": 1, "stderr": 2}
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 # Errors of writing alone: a full disk, a file too large, a pipe whose reader has left.
 WRITE_ERRORS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EPIPE)
@@ -34,10 +35,13 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         there = Path(path).stat() if Path(path).exists() else None
         if there is not None and stat.S_ISDIR(there.st_mode):
             raise IsADirectoryError(errno.EISDIR, "Is a folder; a file is to be written", str(path))
-        if OPEN_STREAM.fullmatch(os.fspath(path)) or (there is not None and not stat.S_ISREG(there.st_mode)):
+        is_open, name = OPEN_STREAM.fullmatch(os.fspath(path)), Path(path).name
+        if is_open or (there is not None and not stat.S_ISREG(there.st_mode)):
             with tempfile.TemporaryFile() as stream:
                 yield stream
-                _copy(stream, _open_for_writing(path))
+                # A stream of this process goes on where it is.
+                handle = os.dup(STREAMS.get(name) or int(name)) if is_open else os.open(path, os.O_WRONLY)
+                _copy(stream, handle)
         else:
             with _replacing(Path(os.path.realpath(path)), there) as stream:
                 yield stream
@@ -78,11 +82,7 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
 
 def sweep(folder: Path) -> None:
     """Remove parts of files that killed runs left in a folder; those that are being written are locked, and stay."""
-    try:
-        parts = [path for path in folder.iterdir() if PART.fullmatch(path.name)]
-    except OSError:
-        return
-    for part in parts:
+    for part in [path for path in folder.glob(".*.adaam-part") if PART.fullmatch(path.name)]:
         # Whoever else may have put something of this name here: it is neither waited for nor followed.
         flags = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
         with suppress(OSError):
@@ -95,13 +95,7 @@ def sweep(folder: Path) -> None:
 
 
 def spreadsheet_text(text: str) -> str:
-    """Return a word that a spreadsheet shows as it is; one that begins like a formula gets an apostrophe before it.
-
-    Examples
-    --------
-    >>> spreadsheet_text("=1+1"), spreadsheet_text("petal length")
-    ("'=1+1", 'petal length')
-    """
+    """Return a word that a spreadsheet shows as it is; one that begins like a formula gets an apostrophe before it."""
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
@@ -123,14 +117,12 @@ def own_lock_path(name: str) -> Path | None:
     if not hasattr(os, "getuid"):
         return None
     folder = Path(tempfile.gettempdir()) / f"adaam-{os.getuid()}"
-    try:
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
-    except OSError:
-        return None
-    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
-    return folder / f"{name}.lock" if is_ours else None
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+            return folder / f"{name}.lock"
+    return None
 
 
 @contextmanager
@@ -171,14 +163,6 @@ def _made_alike(handle: int, there: os.stat_result) -> bool:
             return False
     os.fchmod(handle, stat.S_IMODE(there.st_mode))
     return True
-
-
-def _open_for_writing(path: str | os.PathLike[str]) -> int:
-    """Open what is no regular file; a stream of this process goes on where it is."""
-    name = os.fspath(path)
-    if OPEN_STREAM.fullmatch(name):
-        return os.dup({"stdout": 1, "stderr": 2}.get(Path(name).name) or int(Path(name).name))
-    return os.open(path, os.O_WRONLY)
 
 
 def _copy(stream: BinaryIO, handle: int) -> None:

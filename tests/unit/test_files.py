@@ -228,6 +228,11 @@ def test_what_a_killed_run_left_is_swept_and_nothing_else(tmp_path):
     assert (tmp_path / ".fifo.0123abcd.adaam-part").is_dir()
 
 
+def test_words_that_begin_like_formulas_get_an_apostrophe():
+    assert files.spreadsheet_text("=1+1") == "'=1+1"
+    assert files.spreadsheet_text("petal length") == "petal length"
+
+
 @pytest.mark.parametrize("ending", WRITERS)
 @pytest.mark.parametrize("blocks", [[], [np.empty((0, 2))]], ids=["no block", "an empty block"])
 def test_zero_rows_make_a_valid_file_in_every_format(tmp_path, ending, blocks):

@@ -28,6 +28,7 @@ from adaam.cli.tables import (
     class_numbers,
     column_lines,
     encoder_for,
+    encoder_of,
     located,
     new_rows,
     open_frame,
@@ -235,9 +236,8 @@ def fit(arguments: Namespace) -> None:
     for line in rows.report:
         say(line)
     if arguments.dry_run:
-        itemsize = rows.X.dtype.itemsize
-        assert rows.n_rows is not None  # every kind of file tells it
-        print(plan(rows.n_rows, rows.width, arguments.clusters, pairs=pairs, itemsize=itemsize, stored=True))
+        n_rows, itemsize = rows.n_rows or 0, rows.X.dtype.itemsize
+        print(plan(n_rows, rows.width, arguments.clusters, pairs=pairs, itemsize=itemsize, stored=True))
         return
     model = learner(arguments).set_params(pairs=pairs, verbose=int(arguments.verbose)).fit(rows.source(arguments.rows))
     save(rows.kept_model(model), arguments.output)
@@ -254,7 +254,7 @@ def predict(arguments: Namespace) -> None:
     check_outputs([arguments.model, arguments.rows], [output], force=arguments.force)
     check_kinds(output)
     kept = load(arguments.model)
-    model = estimator_of(kept)
+    model = kept[-1] if encoder_of(kept) else kept
     if not hasattr(model, "predict"):
         raise TableError(
             f"{arguments.model}: is a metric, which has no clusters. Make one with adaam cluster --model, or map the "
@@ -275,7 +275,7 @@ def transform(arguments: Namespace) -> None:
     if arguments.output != STANDARD:
         check_ending(arguments.output, MAPPED)
     kept = load(arguments.model)
-    model = estimator_of(kept)
+    model = kept[-1] if encoder_of(kept) else kept
     rows = new_rows(arguments.rows, kept, arguments)
     names = [str(name) for name in model.get_feature_names_out()]
     if issparse(rows.X):
@@ -287,11 +287,6 @@ def transform(arguments: Namespace) -> None:
     n_rows = write_blocks(arguments.output, mapped, names)
     if arguments.output != STANDARD:
         say(f"{n_rows} rows of {len(names)} components; wrote {arguments.output}")
-
-
-def estimator_of(kept: Any) -> Any:
-    """Return the estimator of a model that may have been kept with the treatment of a table's columns."""
-    return kept[-1] if hasattr(kept, "steps") else kept
 
 
 def matched(X: Any, model: Any) -> Any:

@@ -101,15 +101,12 @@ def check_numbers(label: str, dtype: np.dtype[Any]) -> None:
 
 
 def _check_finite(rows: FloatMatrix, start: int, source: RowSource) -> None:
-    bad = np.argwhere(~np.isfinite(rows))
-    if len(bad) == 0:
-        return
-    row, column = (int(place) for place in bad[0])
-    where = f"column {column}" if source.names is None else f"column {source.names[column]!r}"
-    raise RowsError(
-        f"{source.label}: row {start + row} holds {rows[row, column]} in {where}. Rows must be finite: "
-        "drop such rows or fill them in."
-    )
+    for row, column in np.argwhere(~np.isfinite(rows))[:1]:  # none where a sum of finite numbers overflowed
+        where = f"column {column}" if source.names is None else f"column {source.names[column]!r}"
+        raise RowsError(
+            f"{source.label}: row {start + row} holds {rows[row, column]} in {where}. Rows must be finite: "
+            "drop such rows or fill them in."
+        )
 
 
 class ArrayRows:

@@ -75,21 +75,19 @@ def write_npy(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
     """Write a .npy file; its header leaves room, so that the number of rows is filled in at the end."""
     dtype: np.dtype[Any] = np.dtype(np.float64)
 
-    def header(n_rows: int) -> bytes:
-        text = io.BytesIO()
+    def write_header(n_rows: int) -> None:
         fields = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (n_rows, len(names))}
-        npy.write_array_header_1_0(text, fields)
-        return text.getvalue()
+        npy.write_array_header_1_0(stream, fields)
 
     n_rows = 0
-    stream.write(header(0))
+    write_header(0)
     for block in blocks:
         if n_rows == 0:  # the length of a header does not depend on the type of numbers
             dtype = block.dtype
         stream.write(np.ascontiguousarray(block, dtype).data)
         n_rows += len(block)
     stream.seek(0)
-    stream.write(header(n_rows))
+    write_header(n_rows)
     return n_rows
 
 
