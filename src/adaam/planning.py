@@ -147,7 +147,7 @@ def plan(
     """
     n, d = check_whole("n_samples", n_samples), check_whole("n_features", n_features)
     c = check_whole("n_clusters", n_clusters)
-    if not isinstance(engine, CPUEngine | GPUEngine | DaskEngine):
+    if not isinstance(engine, CPUEngine | GPUEngine | DaskEngine):  # those of a fit are resolved
         engine = resolve_engine(engine)
     check_pairs(pairs)
     found = _plan(n, d, c, engine.name, 1, n)
