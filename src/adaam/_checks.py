@@ -115,11 +115,6 @@ def row_counts(weights: Any, n_samples: int) -> Any:
     Weights are counts, whole or not. Weights that sum to less than the number of rows that have any, as those that sum
     to 1, cannot be: these are relative, and scaled to a mean of 1 over the rows of positive weight. A row with less
     than 1e-14 of all weight is lost in the rounding of sums over rows, and left out.
-
-    Raises
-    ------
-    ValueError
-        Unless there is one finite, non-negative weight a row, not all are zero, and their sum can be counted.
     """
     shape = tuple(weights.shape)
     if shape != (n_samples,):
@@ -193,14 +188,11 @@ def largest_magnitude(X: HostRows) -> float:
 def check_magnitude(name: str, largest: float, dtype: Any, *, learning: bool) -> None:
     """Raise where squares of rows would overflow; or vanish, all of them, where something is to be learned."""
     least, most = SQUARABLE[np.dtype(dtype)]
-    if 0.0 < largest < least and learning:
-        fact = "vanish"
-    elif not largest <= most:
-        fact = "overflow"
-    else:
+    vanish = learning and 0.0 < largest < least
+    if largest <= most and not vanish:
         return
+    fact, known = "vanish" if vanish else "overflow", min(largest, LARGEST)
     wider = " Convert them to float64, or m" if np.dtype(dtype) == np.float32 else " M"
-    known = min(largest, LARGEST)
     raise ValueError(
         f"{name} holds magnitudes up to {known:.2g}, and sums of squares of such values {fact} in {np.dtype(dtype)}."
         f"{wider}ultiply all of them by {1.0 / known:.0e}, which multiplies learned distances by the same factor."
@@ -239,7 +231,9 @@ def in_kind(method: Method) -> Method:
     def wrapped(self: Any, X: Any, *given: Any, **named: Any) -> Any:
         if not is_foreign(X) or (hasattr(self, "_engine") and self._engine().own(X) is not None):
             return method(self, X, *given, **named)
-        return like_input(method(self, on_host(X), *given, **named), X)
+        Z = method(self, on_host(X), *given, **named)
+        namespace = sys.modules["torch"] if _is_tensor(X) else X.__array_namespace__()
+        return namespace.asarray(Z, device=X.device) if isinstance(Z, np.ndarray) else Z
 
     return wrapped  # type: ignore[return-value]
 
@@ -267,14 +261,6 @@ def on_host(X: Any) -> Any:
     except (BufferError, RuntimeError, TypeError, ValueError):
         # Arrays that are read-only, or on a device that NumPy cannot reach, are copied by their own library.
         return X.get() if hasattr(X, "get") else np.asarray(X)
-
-
-def like_input(Z: Any, X: Any) -> Any:
-    """Return a NumPy result as the kind of array that X is, on its device, where X is foreign; else as it is."""
-    if not is_foreign(X) or not isinstance(Z, np.ndarray):
-        return Z
-    namespace = sys.modules["torch"] if _is_tensor(X) else X.__array_namespace__()
-    return namespace.asarray(Z, device=X.device)
 
 
 def _is_tensor(X: Any) -> bool:

@@ -9,10 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from adaam._checks import check_word
 from adaam._version import __version__
-from adaam.encoding import known_classes
 from adaam.estimators import AdaAMClustering, LinearMetric
 from adaam.estimators.membership import SAME_ROW, place_values
 from adaam.files import atomic_file
+from adaam.model_contents import known_classes
 from adaam.partition import LINKS_PER_ROW
 
 # Old enough for the runtimes in use, new enough for every operator below in double precision.

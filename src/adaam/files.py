@@ -13,12 +13,11 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import BinaryIO
 
-from adaam.interrupts import uninterrupted
-
 # Nobody else names files so: what a killed run left behind is told by its name, and by the lock it no longer holds.
 PART = re.compile(r"\..+\.[0-9a-f]{8}\.adaam-part", re.DOTALL)
 LONGEST_NAME = 200  # bytes of the target's name within that of its part; systems allow 255 in all
 OPEN_STREAM = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
+STREAMS = {"stdout": 1, "stderr": 2}
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 # Errors of writing alone: a full disk, a file too large, a pipe whose reader has left.
 WRITE_ERRORS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EPIPE)
@@ -32,17 +31,24 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     file that is replaced keeps its mode and owner. What is not a regular file (a device, a pipe) is never replaced:
     it is written to, in one go, once everything is there.
     """
-    with _named_errors(path):
-        there = _status(path)
+    try:
+        there = Path(path).stat() if Path(path).exists() else None
         if there is not None and stat.S_ISDIR(there.st_mode):
             raise IsADirectoryError(errno.EISDIR, "Is a folder; a file is to be written", str(path))
-        if OPEN_STREAM.fullmatch(os.fspath(path)) or (there is not None and not stat.S_ISREG(there.st_mode)):
+        is_open, name = OPEN_STREAM.fullmatch(os.fspath(path)), Path(path).name
+        if is_open or (there is not None and not stat.S_ISREG(there.st_mode)):
             with tempfile.TemporaryFile() as stream:
                 yield stream
-                _copy(stream, _open_for_writing(path))
-            return
-        with _replacing(Path(os.path.realpath(path)), there) as stream:
-            yield stream
+                # A stream of this process goes on where it is.
+                handle = os.dup(STREAMS.get(name) or int(name)) if is_open else os.open(path, os.O_WRONLY)
+                _copy(stream, handle)
+        else:
+            with _replacing(Path(os.path.realpath(path)), there) as stream:
+                yield stream
+    except OSError as error:
+        if error.errno not in WRITE_ERRORS or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error  # with the name, without which it comes
 
 
 @contextmanager
@@ -53,16 +59,15 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
     if there is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, "Is write-protected", str(target))
     sweep(target.parent)
-    # Until it takes its place, what replaces a private file is private too; a new file is as the umask has it.
-    part = None
+    start = os.fsdecode(os.fsencode(target.name)[:LONGEST_NAME])
+    part = target.with_name(f".{start}.{secrets.token_hex(4)}.adaam-part")
     try:
-        with uninterrupted():  # between the making of a part and the knowing of it
-            part, handle = _new_part(target, 0o666 if there is None else 0o600)
-        with os.fdopen(handle, "w+b") as stream:
+        # Until it takes its place, what replaces a private file is private too; a new file is as the umask has it.
+        with os.fdopen(_new_part(part, 0o666 if there is None else 0o600, target), "w+b") as stream:
             yield stream
             stream.flush()
-            os.fsync(handle)
-            if there is not None and not _made_alike(handle, there):
+            os.fsync(stream.fileno())
+            if there is not None and not _made_alike(stream.fileno(), there):
                 _copy(stream, os.open(target, os.O_WRONLY | os.O_TRUNC))
                 part.unlink()
             elif os.name != "nt":  # while it is locked, so that nobody sweeps it
@@ -70,18 +75,14 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
         if os.name == "nt":  # where open files cannot be moved
             part.replace(target)
     except BaseException:
-        if part is not None:
-            part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         raise
 
 
 def sweep(folder: Path) -> None:
     """Remove parts of files that killed runs left in a folder; those that are being written are locked, and stay."""
-    try:
-        parts = [path for path in folder.iterdir() if PART.fullmatch(path.name)]
-    except OSError:
-        return
-    for part in parts:
+    for part in [path for path in folder.glob(".*.adaam-part") if PART.fullmatch(path.name)]:
         # Whoever else may have put something of this name here: it is neither waited for nor followed.
         flags = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
         with suppress(OSError):
@@ -94,13 +95,7 @@ def sweep(folder: Path) -> None:
 
 
 def spreadsheet_text(text: str) -> str:
-    """Return a word that a spreadsheet shows as it is; one that begins like a formula gets an apostrophe before it.
-
-    Examples
-    --------
-    >>> spreadsheet_text("=1+1"), spreadsheet_text("petal length")
-    ("'=1+1", 'petal length')
-    """
+    """Return a word that a spreadsheet shows as it is; one that begins like a formula gets an apostrophe before it."""
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
@@ -118,21 +113,16 @@ def lock(handle: int) -> bool:
 
 
 def own_lock_path(name: str) -> Path | None:
-    """Return a place for a lock that no other user can hold: in a folder on this machine, ours, and closed to others.
-
-    None where there is no such folder.
-    """
+    """Place for a lock that no other user can hold, in a folder that is ours and closed to others; None without one."""
     if not hasattr(os, "getuid"):
         return None
     folder = Path(tempfile.gettempdir()) / f"adaam-{os.getuid()}"
-    try:
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
-    except OSError:
-        return None
-    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
-    return folder / f"{name}.lock" if is_ours else None
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+            return folder / f"{name}.lock"
+    return None
 
 
 @contextmanager
@@ -148,27 +138,16 @@ def waiting_lock(path: Path, longest_wait_s: float) -> Iterator[bool]:
         os.close(handle)
 
 
-def _status(path: str | os.PathLike[str]) -> os.stat_result | None:
-    try:
-        return Path(path).stat()
-    except FileNotFoundError:
-        return None
-
-
-def _new_part(target: Path, mode: int) -> tuple[Path, int]:
-    """Make a file beside the target and lock it; one that was swept before it was locked is made anew."""
-    start = os.fsdecode(os.fsencode(target.name)[:LONGEST_NAME])
+def _new_part(part: Path, mode: int, target: Path) -> int:
+    """Make a part of the target and lock it; one that was swept before it was locked is made anew."""
     while True:
-        part = target.with_name(f".{start}.{secrets.token_hex(4)}.adaam-part")
         try:
             handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
-        except FileExistsError:
-            continue
         except OSError as error:
             raise type(error)(error.errno, error.strerror, str(target)) from error
         lock(handle)
         if os.fstat(handle).st_nlink:
-            return part, handle
+            return handle
         os.close(handle)
 
 
@@ -186,27 +165,8 @@ def _made_alike(handle: int, there: os.stat_result) -> bool:
     return True
 
 
-def _open_for_writing(path: str | os.PathLike[str]) -> int:
-    """Open what is no regular file; a stream of this process goes on where it is."""
-    name = os.fspath(path)
-    if OPEN_STREAM.fullmatch(name):
-        return os.dup({"stdout": 1, "stderr": 2}.get(Path(name).name) or int(Path(name).name))
-    return os.open(path, os.O_WRONLY)
-
-
 def _copy(stream: BinaryIO, handle: int) -> None:
     stream.flush()
     stream.seek(0)
     with os.fdopen(handle, "wb") as target:
         shutil.copyfileobj(stream, target)
-
-
-@contextmanager
-def _named_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the file in errors of writing, which come without it."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in WRITE_ERRORS or error.filename is not None:
-            raise
-        raise OSError(error.errno, error.strerror, str(path)) from error

@@ -44,8 +44,7 @@ def _handled(handler: Any) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only it can set handlers, and only it runs them
         yield
         return
-    before = {number: signal.getsignal(number) for number in STOPS}
-    taken = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}
+    taken = {number: old for number in STOPS if (old := signal.getsignal(number)) not in (signal.SIG_IGN, None)}
     for number in taken:
         signal.signal(number, handler)
     try:

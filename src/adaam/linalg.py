@@ -1,7 +1,7 @@
 """Small dense symmetric algebra: generalised eigenpairs on data of deficient rank, left singular vectors."""
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
@@ -58,32 +58,32 @@ def thread_pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-class _OneBlasThread:
-    """Keeps BLAS to one thread while any thread is inside: the first one in sets the limit, the last one out lifts it.
+_LIMITS_LOCK = Lock()
+_LIMITS: list[Any] = []  # an entry for each thread inside `one_blas_thread`; the first one in has set the limit
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread while any thread is inside: the first one in sets the limit, the last one out lifts it.
 
     The limit is that of the process: if each thread restored what it had found, the last one could restore a limit that
     another has long left.
     """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._n_inside = 0
-        self._limiter: Any = None
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._n_inside += 1
-            if self._n_inside == 1:
+    with _LIMITS_LOCK:
+        if _LIMITS:
+            _LIMITS.append(None)
+        else:
+            _let_any_thread_limit()
+            _LIMITS.append(thread_pools().select(user_api="blas").limit(limits=1))
+            _let_any_thread_limit()
+    try:
+        yield
+    finally:
+        with _LIMITS_LOCK:
+            set_here = _LIMITS.pop()
+            if not _LIMITS:
                 _let_any_thread_limit()
-                self._limiter = thread_pools().select(user_api="blas").limit(limits=1)
-                _let_any_thread_limit()
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._n_inside -= 1
-            if self._n_inside == 0:
-                _let_any_thread_limit()
-                self._limiter.restore_original_limits()
+                set_here.restore_original_limits()
                 _let_any_thread_limit()
 
 
@@ -94,9 +94,6 @@ def _let_any_thread_limit() -> None:
             library.clear_controlling_thread(force=True)
 
 
-one_blas_thread = _OneBlasThread()
-
-
 def eigh(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
     """All eigenpairs of a symmetric matrix, values ascending.
 
@@ -105,23 +102,14 @@ def eigh(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
     default when all pairs are wanted. Features that are zero throughout, and principal components, are coupled to no
     other: each has a pair of its own, and LAPACK need not see it.
     """
-    if len(A) < 2:  # LAPACK refuses nothing at all, and SciPy 1.13 asks it for too little room for a single number
-        return np.diagonal(A).astype(np.float64), np.eye(len(A))
-    coupled = np.flatnonzero(np.count_nonzero(A, axis=0) > (np.diagonal(A) != 0))
-    if len(coupled) == len(A):
-        return _solved(A)
     values, vectors = np.diagonal(A).astype(np.float64), np.eye(len(A))
-    if len(coupled):
+    coupled = np.flatnonzero(np.count_nonzero(A, axis=0) > (values != 0))
+    if len(coupled):  # LAPACK refuses nothing at all
         within = np.ix_(coupled, coupled)
-        values[coupled], vectors[within] = _solved(A[within])
+        with nullcontext() if len(coupled) > ONE_THREAD_SIZE else one_blas_thread():
+            values[coupled], vectors[within] = linalg.eigh(A[within], driver="evd")
     order = np.argsort(values, kind="stable")
     return values[order], vectors[:, order]
-
-
-def _solved(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
-    with nullcontext() if len(A) > ONE_THREAD_SIZE else one_blas_thread:
-        values, vectors = linalg.eigh(A, driver="evd")
-    return values, vectors
 
 
 def symmetric(A: FloatMatrix) -> FloatMatrix:
@@ -151,7 +139,7 @@ def _cholesky_whitening(B: FloatMatrix, n_samples: int) -> FloatMatrix | None:
     """
     if len(B) == 0:
         return np.empty((0, 0))
-    with one_blas_thread:
+    with one_blas_thread():
         factor, failed = linalg.lapack.dpotrf(B, lower=1)
         if failed:
             return None
@@ -175,17 +163,8 @@ def degree_whitening(
     if the rows that set it apart had so much more degree and no more links. R belongs to the Laplacian X'(D - A)X too,
     so that a direction without any degree has eigenvalue 1.
 
-    Returns
-    -------
-    W : array of shape (d, r)
-        W'(B + R)W = I, where r is the rank of X.
-    R : array of shape (d, d) or None
-        None where nothing had to be raised, as for every affinity of ordinary rows.
-
-    Raises
-    ------
-    ValueError
-        If the mean degree is not positive.
+    Returned are W with W'(B + R)W = I, of as many columns as X has rank, and R; or None, as for every affinity of
+    ordinary rows, where nothing had to be raised.
     """
     B = symmetric(B)
     W = _cholesky_whitening(B, n_samples)
@@ -267,8 +246,7 @@ def projected_left_vectors(
 ) -> FloatMatrix:
     """Map of rows X onto the left singular vectors of XC, where C solves a pencil of this Laplacian.
 
-    `white` is the `whitening` of the other matrix of the pencil, and `gram` is X'X. With Y'Y = V S² V', the left
-    singular vectors of Y are Y V / S; they are fewer where Y has a smaller rank.
+    `white` is the `whitening` of its other matrix, and `gram` is X'X. With Y'Y = V S² V', those of Y are Y V / S.
     """
     C = whitened_eigenpairs(laplacian, white, rank, eigh=eigh).vectors
     return C @ whitening(C.T @ gram @ C, n_samples)

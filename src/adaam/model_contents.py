@@ -1,205 +1,185 @@
-"""What each fitted estimator holds in a model file: kinds, and shapes that go together.
+"""What model files hold: estimators and settings of this library as JSON data with arrays beside it, and back.
 
 A fitted attribute that is not in `FITTED` is neither written nor read: declare it here, with its shape in letters. The
 same letter stands for the same number throughout an estimator, and in the estimators it holds.
 """
 
-from collections.abc import Callable
+import re
+from dataclasses import fields
 from types import UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+import adaam.affinity
+import adaam.estimators
 from adaam.cluster_profile import ClusterProfiles
+from adaam.engines import ClusterPlan, CPUEngine, DaskEngine, GPUEngine
 from adaam.large import RowBlocks, Stability
 from adaam.partition import ClusterLayer
 from adaam.planning import Plan
 from adaam.prepare import Preparation
-from adaam.selection import Selection
+from adaam.selection import ClusterCount, Selection, Trial
 from adaam.tables import Column, TableEncoder
 
+Arrays: TypeAlias = dict[str, Any]
 Sides: TypeAlias = dict[str, int]  # what each letter stands for, as far as it is known
-# Tells what is wrong with a value, or None; letters that are new are noted.
-Check: TypeAlias = Callable[[Any, Sides], str | None]
+Contents: TypeAlias = dict[str, tuple[Any, ...]]  # the check of each attribute, and what it is given beside the value
+
+# Plain values that estimators hold.
+ENGINES = (CPUEngine, GPUEngine, DaskEngine)
+REPORTS = (ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount, ClusterLayer, ClusterProfiles, Column)
+
+# A table's columns are kept with the model that they are for: Pipeline([("table", TableEncoder()), ("model", ...)]).
+TABLES = (TableEncoder, Pipeline)
+
+ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_")
 
 
-def or_none(check: Check) -> Check:
-    """Let None pass."""
-    return lambda value, sides: None if value is None else check(value, sides)
+# Checks raise a ValueError that goes on after the name of the value; letters that are new are noted in `sides`.
 
 
-def shape_problem(shape: str, value: Any, kind: Any, sides: Sides) -> str | None:
-    """Return how a value fails to be an array with the sides that letters stand for, or None."""
+def array(value: Any, sides: Sides, shape: str, kind: Any = np.ndarray) -> None:
+    """Array with the sides that letters stand for."""
     if not isinstance(value, kind) or value.ndim != len(shape):
-        return f"is {_shown(value)}, not an array of {len(shape)} dimensions"
+        raise ValueError(f"is {_shown(value)}, not an array of {len(shape)} dimensions")
     for letter, side in zip(shape, value.shape, strict=True):
         if sides.setdefault(letter, side) != side:
-            return f"has shape {value.shape}, where {sides[letter]} in place of {side} was expected"
-    return None
+            raise ValueError(f"has shape {value.shape}, where {sides[letter]} in place of {side} was expected")
 
 
-def numbers(shape: str) -> Check:
+def numbers(value: Any, sides: Sides, shape: str) -> None:
     """Finite array in float32 or float64."""
-
-    def problem(value: Any, sides: Sides) -> str | None:
-        found = shape_problem(shape, value, np.ndarray, sides)
-        if found is None and value.dtype not in (np.float32, np.float64):
-            return f"is of {value.dtype}"
-        return "holds values that are not finite" if found is None and not np.isfinite(value).all() else found
-
-    return problem
+    array(value, sides, shape)
+    if value.dtype not in (np.float32, np.float64):
+        raise ValueError(f"is of {value.dtype}")
+    if not np.isfinite(value).all():
+        raise ValueError("holds values that are not finite")
 
 
-def whole_numbers(shape: str, *, least: int = 0, below: str = "") -> Check:
+def whole_numbers(value: Any, sides: Sides, shape: str, below: str = "", least: int = 0) -> None:
     """Array of whole numbers from `least` to below what `below` stands for."""
-
-    def problem(value: Any, sides: Sides) -> str | None:
-        found, end = shape_problem(shape, value, np.ndarray, sides), sides.get(below, np.inf)
-        if found is None and value.dtype.kind not in "iu":
-            return f"is of {value.dtype}"
-        outside = found is None and value.size and not least <= value.min() <= value.max() < end
-        return f"has values outside {least}..{end - 1}" if outside else found
-
-    return problem
+    array(value, sides, shape)
+    if value.dtype.kind not in "iu":
+        raise ValueError(f"is of {value.dtype}")
+    end = sides.get(below, np.inf)
+    if value.size and not least <= value.min() <= value.max() < end:
+        raise ValueError(f"has values outside {least}..{end - 1}")
 
 
-def sparse(shape: str) -> Check:
+def sparse(value: Any, sides: Sides, shape: str) -> None:
     """Sparse array of finite numbers."""
-    finite = numbers("z")
-    return lambda value, sides: shape_problem(shape, value, csr_array, sides) or finite(value.data, {})
+    array(value, sides, shape, csr_array)
+    numbers(value.data, {}, "z")
 
 
-def count(letter: str = "", *, below: str = "") -> Check:
+def count(value: Any, sides: Sides, letter: str = "", below: str = "") -> None:
     """Whole number, which may be what a letter stands for, or lie below that."""
-
-    def problem(value: Any, sides: Sides) -> str | None:
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < sides.get(below, np.inf):
-            return f"is {_shown(value)}, not a whole number that fits"
-        if letter and sides.setdefault(letter, value) != value:
-            return f"is {value}, but {sides[letter]} was expected"
-        return None
-
-    return problem
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < sides.get(below, np.inf):
+        raise ValueError(f"is {_shown(value)}, not a whole number that fits")
+    if letter and sides.setdefault(letter, value) != value:
+        raise ValueError(f"is {value}, but {sides[letter]} was expected")
 
 
-def number(*, above: float = -np.inf, or_infinite: bool = False) -> Check:
+def number(value: Any, sides: Sides, above: float = -np.inf, or_infinite: bool = False) -> None:
     """Finite number, or where that has a meaning an infinite one."""
-
-    def problem(value: Any, sides: Sides) -> str | None:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        fits = is_number and (above < value < np.inf or (or_infinite and value == np.inf))
-        return None if fits else f"is {_shown(value)}, not a number"
-
-    return problem
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (is_number and (above < value < np.inf or (or_infinite and value == np.inf))):
+        raise ValueError(f"is {_shown(value)}, not a number")
 
 
-def two_numbers(value: Any, sides: Sides) -> str | None:
+def two_numbers(value: Any, sides: Sides) -> None:
     """Tuple of two finite numbers."""
     if not isinstance(value, tuple) or len(value) != 2:
-        return f"is {_shown(value)}, not 2 numbers"
-    return number()(value[0], sides) or number()(value[1], sides)
+        raise ValueError(f"is {_shown(value)}, not 2 numbers")
+    for each in value:
+        number(each, sides)
 
 
-def word(value: Any, sides: Sides) -> str | None:
-    """A word."""
-    return None if isinstance(value, str) else f"is {_shown(value)}, not a word"
-
-
-def feature_names(value: Any, sides: Sides) -> str | None:
+def names(value: Any, sides: Sides) -> None:
     """A word for each feature."""
-    if not isinstance(value, np.ndarray) or value.ndim != 1 or not all(isinstance(name, str) for name in value):
-        return f"is {_shown(value)}, not a list of names"
-    return None if sides.setdefault("d", len(value)) == len(value) else f"has {len(value)} names for {sides['d']}"
+    array(value, sides, "d")
+    if not all(isinstance(name, str) for name in value):
+        raise ValueError("holds a name that is no word")
 
 
-def part(*kinds: Any) -> Check:
-    """Value of one of these classes, or one of these words."""
-    classes = tuple(kind for kind in kinds if isinstance(kind, type))
-
-    def problem(value: Any, sides: Sides) -> str | None:
-        fits = isinstance(value, classes) or (isinstance(value, str | None) and value in kinds)
-        return None if fits else f"is {_shown(value)}"
-
-    return problem
+def kind(value: Any, sides: Sides, expected: Any, word: str = "") -> None:
+    """Value of a class, or a word."""
+    if not isinstance(value, expected) and not (isinstance(value, str) and value == word):
+        raise ValueError(f"is {_shown(value)}")
 
 
-def metric(value: Any, sides: Sides) -> str | None:
+def metric(value: Any, sides: Sides) -> None:
     """Another fitted estimator, with as many features and components as its owner."""
     if type(value).__name__ not in FITTED:
-        return f"is {_shown(value)}"
-    return fitted_problem(value, {letter: sides[letter] for letter in "md" if letter in sides})
+        raise ValueError(f"is {_shown(value)}")
+    check_fitted(value, {letter: sides[letter] for letter in "md" if letter in sides})
 
 
-def columns(value: Any, sides: Sides) -> str | None:
+def columns(value: Any, sides: Sides) -> None:
     """What is done with the columns of a table, at least one of them used."""
     if not isinstance(value, tuple) or not all(isinstance(column, Column) for column in value):
-        return f"is {_shown(value)}, not a tuple of columns"
+        raise ValueError(f"is {_shown(value)}, not a tuple of columns")
     if not any(column.is_taken for column in value):
-        return "uses no column"
-    unlike = [c.name for c in value if c.terms and (c.weights is None or c.weights.shape != (len(c.terms),))]
-    return f"has other weights than words in {unlike[0]!r}" if unlike else None
+        raise ValueError("uses no column")
+    for column in value:
+        if column.terms and (column.weights is None or column.weights.shape != (len(column.terms),)):
+            raise ValueError(f"has other weights than words in {column.name!r}")
 
 
-def layers(value: Any, sides: Sides) -> str | None:
+def layers(value: Any, sides: Sides) -> None:
     """Partitions of the same rows and leaves, each with what is told of its clusters; "i" stands for their number."""
     if not isinstance(value, tuple) or not value or not all(isinstance(layer, ClusterLayer) for layer in value):
-        return f"is {_shown(value)}, not a tuple of layers"
+        raise ValueError(f"is {_shown(value)}, not a tuple of layers")
     sides["i"] = len(value)
     for layer in value:
-        shared = {"n": sides.setdefault("n", len(layer.labels)), "f": sides.setdefault("f", len(layer.leaves))}
-        for name, check in LAYER.items():
-            found = check(getattr(layer, name), {**shared, "c": layer.n_clusters})
-            if found is not None:
-                return f"holds a layer whose {name} {found}"
-    return None
+        known = {"n": sides.setdefault("n", len(layer.labels)), "f": sides.setdefault("f", len(layer.leaves))}
+        for name, (check, *given) in LAYER.items():
+            _named(f"holds a layer whose {name}", check, getattr(layer, name), known, *given)
 
 
-def profiles(value: Any, sides: Sides) -> str | None:
+def profiles(value: Any, sides: Sides) -> None:
     """What sets each cluster apart, feature by feature; effects may be infinite."""
     if not isinstance(value, ClusterProfiles):
-        return f"is {_shown(value)}, not profiles of clusters"
+        raise ValueError(f"is {_shown(value)}, not profiles of clusters")
+    array(value.sizes, sides, "c")
+    array(np.array(value.names), sides, "d")
+    for by_feature in (value.means, value.rest_means, value.effects):
+        array(by_feature, sides, "cd")
     if np.isnan(value.effects).any():
-        return "holds effects that are no numbers"
-    by_feature = [("cd", part) for part in (value.means, value.rest_means, value.effects)]
-    parts = [("c", value.sizes), ("d", np.array(value.names)), *by_feature]
-    return next((found for shape, part in parts if (found := shape_problem(shape, part, np.ndarray, sides))), None)
+        raise ValueError("holds effects that are no numbers")
 
-
-Contents: TypeAlias = dict[str, Check]
 
 # What a fitted model may do without; files of 0.1.0 have no `n_clusters_` of an AdaAM.
 OPTIONAL = frozenset({"AdaAM.n_clusters_", "cluster_profiles_", "feature_names_in_", "knn_recall_", "stability_"})
+MAY_BE_NONE = frozenset({"knn_recall_", "memberships_", "outlier_scores_", "probabilities_", "stability_"})
 # Letters: d features, m components, n rows, c clusters, e known rows, f leaves, i layers, l landmarks, v vectors.
 LAYER: Contents = {
-    "n_clusters": count("c"),
-    "labels": whole_numbers("n", least=-1, below="c"),
-    "sizes": numbers("c"),
-    "firmness": numbers("c"),
-    "persistence": number(or_infinite=True),
-    "leaves": whole_numbers("f", below="c"),
+    "n_clusters": (count, "c"),
+    "labels": (whole_numbers, "n", "c", -1),
+    "sizes": (numbers, "c"),
+    "firmness": (numbers, "c"),
+    "persistence": (number, -np.inf, True),
+    "leaves": (whole_numbers, "f", "c"),
 }
-FEATURES: Contents = {"n_features_in_": count("d"), "feature_names_in_": feature_names}
+FEATURES: Contents = {"n_features_in_": (count, "d"), "feature_names_in_": (names,)}
 MAP: Contents = {
     **FEATURES,
-    "components_": numbers("md"),
-    "covariance_": numbers("md"),
-    "mean_": numbers("d"),
-    "eigenvalues_": numbers("m"),
-    "n_components_": count("m"),
-    "engine_": word,
-    "preparation_": part(Preparation),
+    "components_": (numbers, "md"),
+    "covariance_": (numbers, "md"),
+    "mean_": (numbers, "d"),
+    "eigenvalues_": (numbers, "m"),
+    "n_components_": (count, "m"),
+    "engine_": (kind, str),
+    "preparation_": (kind, Preparation),
 }
-RECALL: Contents = {"knn_recall_": or_none(number())}
-PIECES: Contents = {
-    "labels_": whole_numbers("n"),
-    "affinity_matrix_": sparse("nn"),
-    "n_iter_": count(),
-}
+RECALL: Contents = {"knn_recall_": (number,)}
+PIECES: Contents = {"labels_": (whole_numbers, "n"), "affinity_matrix_": (sparse, "nn"), "n_iter_": (count,)}
 FITTED: dict[str, Contents] = {
-    "TableEncoder": {**FEATURES, "columns_": columns},
+    "TableEncoder": {**FEATURES, "columns_": (columns,)},
     "Pipeline": {},
     "PreparedMetric": MAP,
     "DiscriminantMetric": MAP,
@@ -207,93 +187,182 @@ FITTED: dict[str, Contents] = {
     "AdaAM": {
         **MAP,
         **RECALL,
-        "cuts_": two_numbers,
-        "n_clusters_": count(),
-        "n_neighbors_": count(),
-        "pairs_": part("all", RowBlocks),
-        "plan_": part(Plan),
-        "stability_": part(None, Stability),
+        "cuts_": (two_numbers,),
+        "n_clusters_": (count,),
+        "n_neighbors_": (count,),
+        "pairs_": (kind, RowBlocks, "all"),
+        "plan_": (kind, Plan),
+        "stability_": (kind, Stability),
     },
-    "PCAN": {**MAP, "n_neighbors_": count(), "embedding_": numbers("nm"), **PIECES},
-    "CAN": {**FEATURES, "engine_": word, **PIECES},
+    "PCAN": {**MAP, "n_neighbors_": (count,), "embedding_": (numbers, "nm"), **PIECES},
+    "CAN": {**FEATURES, "engine_": (kind, str), **PIECES},
     "LSC": {
         **FEATURES,
-        "landmarks_": numbers("ld"),
-        "bandwidth_": number(above=0.0),
-        "directions_": numbers("lv"),
-        "cluster_centers_": numbers("cv"),
-        "labels_": whole_numbers("n", below="c"),
+        "landmarks_": (numbers, "ld"),
+        "bandwidth_": (number, 0.0),
+        "directions_": (numbers, "lv"),
+        "cluster_centers_": (numbers, "cv"),
+        "labels_": (whole_numbers, "n", "c"),
     },
     "AdaAMClustering": {
         **MAP,
-        "metric_": metric,
-        "head_": word,
-        "n_clusters_": count("c"),
-        "cluster_centers_": numbers("cm"),
-        "inertia_": number(),
-        "embedding_": numbers("em"),
-        "embedding_radii_": numbers("e"),
-        "cluster_layers_": layers,
-        "embedding_leaves_": whole_numbers("e", below="f"),
-        "layer_": count(below="i"),
-        "labels_": whole_numbers("n", least=-1, below="c"),
-        "noise_threshold_": number(or_infinite=True),
-        "cluster_profiles_": profiles,
-        "outlier_scores_": or_none(numbers("n")),
-        "probabilities_": or_none(numbers("n")),
-        "memberships_": or_none(sparse("nc")),
-        "selection_": part(Selection),
+        "metric_": (metric,),
+        "head_": (kind, str),
+        "n_clusters_": (count, "c"),
+        "cluster_centers_": (numbers, "cm"),
+        "inertia_": (number,),
+        "embedding_": (numbers, "em"),
+        "embedding_radii_": (numbers, "e"),
+        "cluster_layers_": (layers,),
+        "embedding_leaves_": (whole_numbers, "e", "f"),
+        "layer_": (count, "", "i"),
+        "labels_": (whole_numbers, "n", "c", -1),
+        "noise_threshold_": (number, -np.inf, True),
+        "cluster_profiles_": (profiles,),
+        "outlier_scores_": (numbers, "n"),
+        "probabilities_": (numbers, "n"),
+        "memberships_": (sparse, "nc"),
+        "selection_": (kind, Selection),
     },
 }
 
 
-def fitted_problem(model: Any, sides: Sides | None = None) -> str | None:
-    """Return what keeps a model from being a fitted estimator whose parts go together, or None."""
+def known_classes() -> dict[str, type]:
+    """The only classes a model file can name."""
+    public = [getattr(module, name) for module in (adaam.affinity, adaam.estimators) for name in module.__all__]
+    settings = [cls for cls in public if isinstance(cls, type) and issubclass(cls, BaseEstimator)]
+    return {cls.__name__: cls for cls in [*settings, Preparation, RowBlocks, *TABLES, *ENGINES, *REPORTS]}
+
+
+def encoded(value: Any, arrays: Arrays, path: str) -> Any:
+    """Turn a value into JSON data; arrays go into `arrays` under their path."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        arrays[path] = value
+        return {"array": path}
+    if issparse(value):
+        csr = csr_array(value)
+        parts = {name: encoded(getattr(csr, name), arrays, f"{path}.{name}") for name in ("data", "indices", "indptr")}
+        return {"sparse": parts, "shape": [int(side) for side in csr.shape]}
+    if isinstance(value, np.ndarray | tuple | list):
+        kind = "tuple" if isinstance(value, tuple) else "names" if isinstance(value, np.ndarray) else "list"
+        return {kind: [encoded(item, arrays, f"{path}.{i}") for i, item in enumerate(value)]}
+    if isinstance(value, dict):
+        return {"mapping": {str(key): encoded(item, arrays, f"{path}.{key}") for key, item in value.items()}}
+    name = type(value).__name__
+    params: dict[str, Any]
+    fitted: dict[str, Any] = {}
+    if isinstance(value, ENGINES + REPORTS):
+        params = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        if isinstance(value, ENGINES):  # its name is its own, and a connection is nothing to keep
+            params = {key: item for key, item in params.items() if key not in ("name", "client")}
+    elif known_classes().get(name) is type(value):
+        params = value.get_params(deep=False)  # type: ignore[attr-defined]
+        fitted = {key: item for key, item in vars(value).items() if ATTRIBUTE.fullmatch(key) and key not in params}
+    else:
+        raise TypeError(
+            f"{path.replace('model.', '', 1)}={value!r} is a {name}, which a model file cannot hold as data. "
+            "Use joblib.dump for models with parts of your own."
+        )
+    return {
+        "class": name,
+        "params": {key: encoded(item, arrays, f"{path}.{key}") for key, item in params.items()},
+        "fitted": {key: encoded(item, arrays, f"{path}.{key}") for key, item in fitted.items()},
+    }
+
+
+def decoded(data: Any, arrays: Arrays) -> Any:
+    """Turn JSON data and arrays back into the value; arrays that were named are taken out of `arrays`."""
+    if isinstance(data, list):
+        raise ValueError("a list stands where a value was expected")
+    if not isinstance(data, dict):
+        return data
+    if "array" in data:
+        if data["array"] not in arrays:
+            raise ValueError(f"the array {data['array']!r} is missing, or used twice")
+        return arrays.pop(data["array"])
+    if "sparse" in data:
+        parts = [decoded(data["sparse"][name], arrays) for name in ("data", "indices", "indptr")]
+        matrix = csr_array(tuple(parts), shape=tuple(data["shape"]))
+        matrix.check_format(full_check=True)
+        return matrix
+    if "mapping" in data:
+        return {key: decoded(item, arrays) for key, item in data["mapping"].items()}
+    if "names" in data:
+        if not all(isinstance(item, str) for item in data["names"]):
+            raise ValueError("a name is no word")
+        return np.array(data["names"], dtype=object)
+    for kind in (tuple, list):
+        if kind.__name__ in data:
+            return kind(decoded(item, arrays) for item in data[kind.__name__])
+    cls = known_classes().get(data["class"])
+    if cls is None:
+        raise ValueError(f"unknown class {data['class']!r}")
+    params = {key: decoded(item, arrays) for key, item in data["params"].items()}
+    value = cls(**params)
+    for key, item in params.items():
+        check_setting(cls, key, item)
+    for key, item in data["fitted"].items():
+        if not ATTRIBUTE.fullmatch(key) or isinstance(value, ENGINES + REPORTS):
+            raise ValueError(f"unexpected attribute {key!r}")
+        setattr(value, key, decoded(item, arrays))
+    if hasattr(value, "_check_loaded"):
+        value._check_loaded()
+    return value
+
+
+def check_fitted(model: Any, sides: Sides | None = None) -> None:
+    """Raise unless a model is a fitted estimator whose parts go together."""
     name = type(model).__name__
     if name not in FITTED:
-        return f"it is {_shown(model)}, which is no estimator"
+        raise ValueError(f"it is {_shown(model)}, which is no estimator")
     if isinstance(model, Pipeline):
-        return _pipeline_problem(model)
-    contents, params = FITTED[name], model.get_params(deep=False)
+        _check_pipeline(model)
+        return
+    contents, known = FITTED[name], {} if sides is None else sides
     held = {key: value for key, value in vars(model).items() if key.endswith("_") and not key.startswith("_")}
-    known: Sides = {} if sides is None else sides
-    for key, check in contents.items():
+    for key, (check, *given) in contents.items():
         if key in held:
-            found = check(held[key], known)
-            if found is not None:
-                return f"{key} of {name} {found}"
+            if held[key] is not None or key not in MAY_BE_NONE:
+                _named(f"{key} of {name}", check, held[key], known, *given)
         elif key not in OPTIONAL and f"{name}.{key}" not in OPTIONAL:
-            return f"{name} is not fitted: {key} is missing"
-    unknown = [key for key in held if key not in contents and key not in params]
-    return f"{name} has no attribute {unknown[0]!r}" if unknown else None
+            raise ValueError(f"{name} is not fitted: {key} is missing")
+    for key in held:
+        if key not in contents and key not in model.get_params(deep=False):
+            raise ValueError(f"{name} has no attribute {key!r}")
 
 
-def _pipeline_problem(model: Any) -> str | None:
+def _named(name: str, check: Any, *given: Any) -> None:
+    """Run a check, and begin what it raises with the name of the value."""
+    try:
+        check(*given)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None
+
+
+def _check_pipeline(model: Any) -> None:
     """A pipeline is a table's columns and the model that they are for, which expects as many as they make."""
-    steps = model.steps
-    sound = isinstance(steps, list) and all(isinstance(step, tuple) and len(step) == 2 for step in steps)
-    if not sound or len(steps) != 2 or not isinstance(steps[0][1], TableEncoder):
-        return "Pipeline has other steps than a TableEncoder and a model"
-    if not all(isinstance(name, str) for name, _ in steps):
-        return "a step of Pipeline has no name"
-    encoder, last = steps[0][1], steps[1][1]
-    if not isinstance(last, BaseEstimator) or isinstance(last, TableEncoder | Pipeline):
-        return f"the model of Pipeline is {_shown(last)}"
-    found = fitted_problem(encoder) or fitted_problem(last)
-    if found is not None:
-        return found
+    match model.steps:
+        case [(str(), TableEncoder() as encoder), (str(), BaseEstimator() as last)] if not isinstance(last, TABLES):
+            check_fitted(encoder)
+            check_fitted(last)
+        case _:
+            raise ValueError("Pipeline has other steps than a TableEncoder and a model")
     n_made = len(encoder.get_feature_names_out())
     if n_made != last.n_features_in_:
-        return f"its table makes {n_made} columns, but its model expects {last.n_features_in_}"
-    return None
+        raise ValueError(f"its table makes {n_made} columns, but its model expects {last.n_features_in_}")
 
 
-def setting_problem(cls: type, name: str, value: Any) -> str | None:
-    """Return what is wrong with a setting by the annotation of the constructor's parameter, or None."""
+def check_setting(cls: type, name: str, value: Any) -> None:
+    """Raise unless a setting fits the annotation of the constructor's parameter."""
     hint = get_type_hints(cls.__init__).get(name, Any)  # type: ignore[misc]
     if isinstance(value, float) and np.isnan(value) and issubclass(cls, BaseEstimator):
-        return f"{name} of {cls.__name__} is NaN"
-    return None if _fits(value, hint) else f"{name}={_shown(value)} is no setting of {cls.__name__}"
+        raise ValueError(f"{name} of {cls.__name__} is NaN")
+    if not _fits(value, hint):
+        raise ValueError(f"{name}={_shown(value)} is no setting of {cls.__name__}")
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from adaam._checks import check_whole
-from adaam.engines import ClusterPlan, DaskEngine, Engine, resolve_engine
+from adaam.engines import ClusterPlan, CPUEngine, DaskEngine, Engine, GPUEngine, resolve_engine
 from adaam.engines.cluster.plan import cluster_plan
 from adaam.graph import paper_neighbors
 from adaam.large import RowBlocks
@@ -85,19 +85,17 @@ class Plan:
             pairs = f"{self.n_pairs:.2g} of {self.n_samples**2:.2g}, within {blocks} of {self.block_rows} rows"
             if self.n_used < self.n_samples:
                 pairs += f" ({self.n_used / self.n_samples:.1%} of all rows)"
+        lines = [
+            f"{self.n_samples} rows x {self.n_features} features, {self.n_clusters} clusters, engine {self.engine}",
+            f"  pairs   {pairs}",
+        ]
         # On a cluster, all pairs take memory of the client, and row blocks that of the workers.
-        memory = [] if self.cluster is None else [str(self.cluster)]
+        if self.cluster is not None:
+            lines.append(str(self.cluster))
         if self.cluster is None or self.exact:
             where = "beside the rows" if self.cluster is None else "of this process"
-            memory.append(f"  memory  up to {self.memory_bytes / 1e9:.1f} GB {where}")
-        return "\n".join(
-            [
-                f"{self.n_samples} rows x {self.n_features} features, {self.n_clusters} clusters, engine {self.engine}",
-                f"  pairs   {pairs}",
-                *memory,
-                f"  time    {self.time_class}",
-            ]
-        )
+            lines.append(f"  memory  up to {self.memory_bytes / 1e9:.1f} GB {where}")
+        return "\n".join([*lines, f"  time    {self.time_class}"])
 
 
 def plan(
@@ -149,35 +147,27 @@ def plan(
     """
     n, d = check_whole("n_samples", n_samples), check_whole("n_features", n_features)
     c = check_whole("n_clusters", n_clusters)
+    if not isinstance(engine, CPUEngine | GPUEngine | DaskEngine):  # those of a fit are resolved
+        engine = resolve_engine(engine)
     check_pairs(pairs)
-    return plan_fit((n, d), c, pairs, resolve_engine(engine), itemsize, stored, workers, memory)
-
-
-def plan_fit(
-    shape: tuple[int, int],
-    n_clusters: int,
-    pairs: Any,
-    engine: Engine,
-    itemsize: int = 8,
-    stored: bool = False,
-    workers: int | None = None,
-    memory: float | None = None,
-) -> Plan:
-    """Plan as `plan` does, by settings that are checked already."""
-    n, d = shape
-    found = _plan(n, d, n_clusters, engine.name, 1, n)
+    found = _plan(n, d, c, engine.name, 1, n)
     affordable = found.seconds <= ALL_PAIRS_SECONDS and found.memory_bytes <= ALL_PAIRS_BYTES
     too_large = stored and n * d * itemsize > LOADED_BYTES
     if pairs != "all" and (pairs != "auto" or too_large or not affordable):
-        blocks = pairs if isinstance(pairs, RowBlocks) else RowBlocks()
-        n_blocks, n_used = _blocks(blocks.n_blocks, blocks.block_rows(n_clusters), n, d * itemsize if stored else 0)
+        settings = pairs if isinstance(pairs, RowBlocks) else RowBlocks()
+        block_rows, n_blocks = settings.block_rows(c), settings.n_blocks
+        if n_blocks is None:
+            n_blocks = -(-n // block_rows)
+            if stored:  # as many as are kept in memory
+                n_blocks = min(n_blocks, max(2, LOADED_BYTES // (d * itemsize * block_rows)))
+        n_blocks = min(n_blocks, n)
+        n_used = min(n, n_blocks * block_rows)
         kept = n_used * d * itemsize if stored or n_used < n else 0
-        found = _plan(n, d, n_clusters, engine.name, n_blocks, n_used, kept)
+        found = _plan(n, d, c, engine.name, n_blocks, n_used, kept)
     if not isinstance(engine, DaskEngine):
         return found
-    cluster = cluster_plan(
-        engine, shape, workers, memory, itemsize, None if found.exact else (found.n_blocks, found.n_used)
-    )
+    spread = None if found.exact else (found.n_blocks, found.n_used)
+    cluster = cluster_plan(engine, (n, d), workers, memory, itemsize, spread)
     # All pairs are worked on by the client, to which the rows come; row blocks by the workers.
     if found.exact:
         return replace(found, cluster=cluster, memory_bytes=found.memory_bytes + 8 * n * d)
@@ -190,16 +180,6 @@ def check_pairs(pairs: Any) -> None:
         pairs.check()
     elif not (isinstance(pairs, str) and pairs in ("auto", "all")):
         raise ValueError(f'pairs={pairs!r} is not known; use "auto", "all" or a RowBlocks(...).')
-
-
-def _blocks(n_blocks: int | None, block_rows: int, n: int, kept_bytes: int) -> tuple[int, int]:
-    """Number of blocks, and rows in them, of which each one kept in memory takes so many bytes."""
-    if n_blocks is None:
-        n_blocks = -(-n // block_rows)
-        if kept_bytes:
-            n_blocks = min(n_blocks, max(2, LOADED_BYTES // (kept_bytes * block_rows)))
-    n_blocks = min(n_blocks, n)
-    return n_blocks, min(n, n_blocks * block_rows)
 
 
 def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept: int = 0) -> Plan:

@@ -1,10 +1,11 @@
 """Rows as a fit sees them: unit length, centring, leading principal components; distinct, each with its weight."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -43,8 +44,7 @@ LEAST_PIVOT = 1e-5
 # A share of the variance keeps no more components than half as many as there are rows, or than these: in as many
 # dimensions as there are rows every row is equally far from all others.
 FEW_COMPONENTS = 64
-# Up to so many columns the scatter matrix is made for its diagonal, since it is exact far from the origin.
-SCATTER_COLUMNS = 4096
+# Columns whose scatter matrix is made for its diagonal.
 DIAGONAL_BLOCK = 64
 # Shorter rows have no direction to be scaled along: their numbers have lost digits.
 SMALLEST = float(np.finfo(np.float64).tiny)
@@ -140,10 +140,6 @@ class LinearMap:
     # Sums of squares along the components of the rows they are the principal ones of, where well told apart.
     spreads: FloatVector | None = None
 
-    def in_units(self, units: FloatVector) -> "LinearMap":
-        """Take rows as they are, where this map takes rows whose columns were divided by units."""
-        return LinearMap(self.components / units, self.mean * units, self.row_scaling, units, self.spreads)
-
     def apply(self, X: Tall, engine: Engine) -> Tall:
         """Map rows."""
         return engine.project(X, row_scale(X, self.row_scaling, engine), self.mean, self.components)
@@ -167,50 +163,28 @@ def scaled_rows(X: FloatMatrix, row_scaling: RowScaling) -> FloatMatrix:
 def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
     """Learn the preparation: a map onto the kept principal components, largest variance first.
 
-    Raises
-    ------
-    ValueError
-        If all prepared rows are equal, so that there is nothing to learn; or if rows that are not scaled have
-        magnitudes whose squares overflow or vanish.
+    Rows of whole numbers are taken as they are, without a copy of all of them in floating point.
     """
-    if settings.column_scaling == "standard":
-        return _standardised(X, weights, settings, engine)
     n, d = X.shape
+    dtype, size = working_type(X), total(weights, n)
     scale: Column = 1.0
-    norms = engine.row_norms(X)
+    norms = row_lengths(X, engine)
     if settings.row_scaling == "unit":
         check_lengths("X", float(norms.max()), learning=True)
         _warn_of_zero_rows(norms)
         scale = _reciprocal(norms)
     else:
-        check_magnitude("X", float(norms.max()), X.dtype, learning=True)
-    size = total(weights, n)
+        check_magnitude("X", float(norms.max()), dtype, learning=True)
     mean = engine.cross(None, X, weights * scale)[0] / size
-    pairs = _principal_pairs(X, scale, mean, weights, settings.keep, engine)
-    prepared = principal_map(
-        pairs, mean, size, (n, d), float(np.finfo(X.dtype).eps), settings, centred_first=not issparse(X)
-    )
-    # Of fewer rows than features, or by Lanczos steps, components are less exact than their spreads would have to be.
-    spreads = pairs.values[: len(prepared.components)]
-    told_apart = d <= min(n, FULL_SPECTRUM_LIMIT) and spreads[-1] > LEAST_SPREAD * spreads[0]
-    return replace(prepared, spreads=spreads) if told_apart else prepared
-
-
-def principal_map(
-    pairs: Eigenpairs,
-    mean: FloatVector,
-    size: float,
-    shape: tuple[int, int],
-    eps: float,
-    settings: Preparation,
-    *,
-    centred_first: bool = True,
-) -> LinearMap:
-    """Turn principal components of rows, of a total weight and a precision, into a map; equal rows have none."""
-    n, d = shape
+    units: FloatVector | float = 1.0
+    if settings.column_scaling == "standard":
+        variances = column_variances(X, weights, engine)
+        # A constant column is divided by its magnitude, which leaves as little rounding as others.
+        units = np.where(variances > 0, np.sqrt(variances), np.where(mean == 0.0, 1.0, np.abs(mean)))
+    pairs = _principal_pairs(X, scale, mean, weights, units, settings.keep, engine)
     # Spread below the rounding of the mean is no spread: equal rows must not pass for data.
-    largest = float(np.abs(mean).max(initial=0.0))
-    noise = float(mean_rounding(largest, eps, size, centred_first)) * size * d
+    largest, centred_first = float(np.abs(mean / units).max(initial=0.0)), not issparse(X)
+    noise = float(_mean_rounding(largest, dtype, size, centred_first)) * size * d
     n_kept = int(np.count_nonzero(pairs.values > noise))
     if n_kept == 0:
         raise ValueError(
@@ -218,7 +192,21 @@ def principal_map(
             f"n_features={d}, weights counted, means up to {largest:.2g}): there is nothing to learn from them. "
             f"{_way_out(d, settings, centred_first)}"
         )
-    return LinearMap(pairs.vectors[:, :n_kept].T, mean, settings.row_scaling)
+    # Of fewer rows than features, or by Lanczos steps, components are less exact than their spreads would have to be.
+    spreads = pairs.values[:n_kept]
+    told_apart = d <= min(n, FULL_SPECTRUM_LIMIT) and spreads[-1] > LEAST_SPREAD * spreads[0]
+    components = pairs.vectors[:, :n_kept].T / units
+    return LinearMap(components, mean, settings.row_scaling, units, spreads if told_apart else None)
+
+
+def working_type(X: Tall) -> "np.dtype[Any]":
+    """Precision that rows are worked on in: their own, or float64 for numbers of other kinds."""
+    return X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+
+
+def row_lengths(X: Tall, engine: Engine) -> Column:
+    """Length of each row; engines beside the CPU measure rows in floating point alone."""
+    return engine.row_norms(X) if X.dtype == working_type(X) else engine.asarray(CPUEngine().row_norms(X))
 
 
 def _way_out(n_features: int, settings: Preparation, centred_first: bool) -> str:
@@ -229,91 +217,69 @@ def _way_out(n_features: int, settings: Preparation, centred_first: bool) -> str
     return "Check that X holds different rows; where a mean is large beside the differences, subtract it first."
 
 
-def _standardised(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
-    """Preparation of rows whose columns are brought to standard deviation 1; the map takes rows as they are."""
-    variances = column_variances(X, weights, engine)
-    units = column_units(variances, engine.cross(None, X, weights)[0] / total(weights, X.shape[0]))
-    if issparse(X):
-        scaled = engine.asarray(csr_array(X @ diags_array(1.0 / units)))
-    else:
-        narrow = units.astype(X.dtype)
-        # Spreads below what float32 can hold leave rows in float64.
-        scaled = _entrywise(np.divide, X, engine, narrow if (narrow >= np.finfo(X.dtype).tiny).all() else units)
-    plain = fit_preparation(scaled, weights, Preparation(settings.row_scaling, settings.keep), engine)
-    return plain.in_units(units)
-
-
-def column_units(variances: FloatVector, mean: FloatVector) -> FloatVector:
-    """Standard deviation of each column; of a constant one its magnitude, which leaves as little rounding as others."""
-    return np.where(variances > 0, np.sqrt(variances), np.where(mean == 0.0, 1.0, np.abs(mean)))
-
-
-def column_variances(X: Tall, weights: Column, engine: Engine) -> FloatVector:
-    """Variance of each column, zero where it is no more than rounding."""
+def column_variances(X: Any, weights: Column, engine: Engine) -> FloatVector:
+    """Variance of each column, zero where it is no more than the rounding of its mean."""
     n, d = X.shape
-    check_magnitude("X", float(engine.row_norms(X).max()), X.dtype, learning=True)
-    size = total(weights, n)
+    dtype, size = working_type(X), total(weights, n)
+    check_magnitude("X", float(row_lengths(X, engine).max()), dtype, learning=True)
     mean = engine.cross(None, X, weights)[0] / size
-    if d <= SCATTER_COLUMNS:
-        # Of the scatter matrix only blocks along the diagonal are made, where columns can be had apart.
-        whole = issparse(X) or hasattr(X, "entrywise")
+    if issparse(X):
+        variances = engine.cross(None, X.astype(np.float64).power(2), weights)[0] / size - mean**2
+    else:
+        # Scatter matrices are exact far from the origin; of the whole one only blocks along the diagonal are made,
+        # but for rows on a cluster, whose columns cannot be had apart.
+        whole = hasattr(X, "entrywise")
         parts = [slice(0, d)] if whole else row_blocks(d, DIAGONAL_BLOCK)
         squares = [np.diag(engine.scatter(X if whole else X[:, part], 1.0, mean[part], weights)) for part in parts]
         variances = np.concatenate(squares) / size
-    else:
-        rows: Any = X
-        squared = rows.multiply(rows) if issparse(rows) else _entrywise(np.square, rows, engine)
-        variances = engine.cross(None, squared, weights)[0] / size - mean**2
-    _check_columns(variances, mean)
-    centred_first = d <= SCATTER_COLUMNS and not issparse(X)
-    return above_rounding(variances, mean, float(np.finfo(X.dtype).eps), size, centred_first=centred_first)
-
-
-def _check_columns(variances: FloatVector, mean: FloatVector) -> None:
-    """Raise where the squares of a column vanish, so that its spread cannot be told from none."""
+    # Where squares vanish in float64, a spread cannot be told from none.
     lost = np.flatnonzero((variances < LEAST_VARIANCE) & (mean != 0.0) & (np.abs(mean) < np.sqrt(LEAST_VARIANCE)))
-    if len(lost) == 0:
-        return
-    column, around = lost[0], mean[lost[0]]
-    raise ValueError(
-        f"column_scaling='standard' cannot measure column {column} of X: its values are around {around:.2g}, and their "
-        f"squares vanish in float64. Multiply the column by {1.0 / abs(around):.0e}, or leave it out."
-    )
+    if len(lost):
+        around = mean[lost[0]]
+        raise ValueError(
+            f"column_scaling='standard' cannot measure column {lost[0]} of X: its values are around {around:.2g}, and "
+            f"their squares vanish in float64. Multiply the column by {1.0 / abs(around):.0e}, or leave it out."
+        )
+    return np.where(variances > _mean_rounding(mean, dtype, size, not issparse(X)), variances, 0.0)
 
 
-def _entrywise(function: Callable[..., Any], X: Any, engine: Engine, *given: Any) -> Any:
-    """Rows that a function of single numbers makes of others; rows in blocks on a cluster stay there."""
-    if hasattr(X, "entrywise"):
-        return X.entrywise(function, *given)
-    return engine.asarray(function(engine.to_host(X), *given))
-
-
-def above_rounding(
-    variances: FloatVector, mean: FloatVector, eps: float, size: float, *, centred_first: bool = True
-) -> FloatVector:
-    """Variances of columns, zero where they are no more than the rounding of the mean."""
-    return np.where(variances > mean_rounding(mean, eps, size, centred_first), variances, 0.0)
-
-
-def mean_rounding(mean: Any, eps: float, size: float, centred_first: bool) -> Any:
-    """Variance that the rounding of a mean can look like.
-
-    Where rows were not centred first, it is the rounding of sums of squares, once a row.
-    """
+def _mean_rounding(mean: Any, dtype: Any, size: float, centred_first: bool) -> Any:
+    """Variance that the rounding of a mean can look like."""
     if centred_first:
-        return (np.abs(mean) * eps * 8) ** 2
+        return (np.abs(mean) * float(np.finfo(dtype).eps) * 8) ** 2
+    # The rounding of sums of squares, once a row.
     return mean**2 * float(np.finfo(np.float64).eps) * 8 * np.sqrt(max(size, 1.0))
 
 
+def _divided(X: Any, units: FloatVector, engine: Engine) -> Tall:
+    """Rows with their columns divided by units; rows in blocks on a cluster stay there."""
+    if issparse(X):
+        return cast(Tall, engine.asarray(csr_array(X @ diags_array(1.0 / units))))
+    narrow = units.astype(working_type(X))
+    # Spreads below what float32 can hold leave rows in float64.
+    units = narrow if (narrow >= np.finfo(narrow.dtype).tiny).all() else units
+    if hasattr(X, "entrywise"):
+        return cast(Tall, X.entrywise(np.divide, units))
+    return cast(Tall, engine.asarray(engine.to_host(X) / units))
+
+
 def _principal_pairs(
-    X: Tall, scale: Column, mean: FloatVector, weights: Column, keep: float, engine: Engine
+    X: Tall,
+    scale: Column,
+    mean: FloatVector,
+    weights: Column,
+    units: FloatVector | float,
+    keep: float,
+    engine: Engine,
 ) -> Eigenpairs:
-    """Leading eigenpairs of the scatter matrix, by whichever of its two forms is smaller."""
+    """Leading eigenpairs of the scatter matrix of columns in their units, by whichever of its forms is smaller."""
     n, d = X.shape
     by_count = isinstance(keep, Integral)
     most = max(FEW_COMPONENTS, n // 2) if not by_count and keep < 1.0 else max(n, d)
-    variance = None
-    if min(n, d) > (SPARSE_SPECTRUM_LIMIT if issparse(X) else FULL_SPECTRUM_LIMIT):
+    out_of_reach = min(n, d) > (SPARSE_SPECTRUM_LIMIT if issparse(X) else FULL_SPECTRUM_LIMIT)
+    if (out_of_reach or n < d) and not isinstance(units, float):
+        X, mean = _divided(X, units, engine), mean / units
+    if out_of_reach:
         most = min(int(keep) if by_count else SKETCH_COMPONENTS, n - 1, d)
         tolerance = EXACT if by_count else SKETCHED
         pairs, variance = _leading_pairs(X, scale, mean, weights, most, tolerance, engine)
@@ -324,29 +290,23 @@ def _principal_pairs(
         rows = range_eigenpairs(K, n, engine.eigh)
         lift = rows.vectors * root / np.sqrt(rows.values)
         basis = engine.cross(X, lift, scale) - np.outer(mean, lift.sum(axis=0))
-        pairs = Eigenpairs(rows.values, basis)
+        pairs, variance = Eigenpairs(rows.values, basis), float(rows.values.sum())
     else:
-        pairs = range_eigenpairs(engine.scatter(X, scale, mean, weights), n, engine.eigh)
-    kept, share = kept_pairs(pairs, keep, variance, most)
-    if not by_count and len(kept.values) == most and share < keep * ALL_BUT_ROUNDING:
+        scatter = engine.scatter(X, scale, mean, weights) / np.outer(units, units)
+        pairs = range_eigenpairs(scatter, n, engine.eigh)
+        variance = float(pairs.values.sum())
+    shares = np.cumsum(pairs.values) / max(variance, SMALLEST)
+    wanted = int(keep) if by_count else int(np.searchsorted(shares, keep * ALL_BUT_ROUNDING)) + 1
+    kept = slice(min(wanted, most))
+    share, n_kept = float(shares[kept].max(initial=0.0)), len(shares[kept])
+    if not by_count and n_kept == most and share < keep * ALL_BUT_ROUNDING:
         warn_caller(
             f"keep={keep!r} asks for that share of the variance of {n} distinct rows x {d} features; the {most} "
             f"leading components were kept, which hold {share:.0%}. Say how many you want, as "
             f"Preparation(keep={most}), or reduce the features beforehand.",
             TruncatedSpectrumWarning,
         )
-    return kept
-
-
-def kept_pairs(
-    pairs: Eigenpairs, keep: float, variance: float | None = None, most: int | None = None
-) -> tuple[Eigenpairs, float]:
-    """Return the leading pairs, a number of them or those that hold a share of the variance, and what they hold."""
-    total_variance = max(float(pairs.values.sum()) if variance is None else variance, np.finfo(np.float64).tiny)
-    shares = np.cumsum(pairs.values) / total_variance
-    wanted = int(keep) if isinstance(keep, Integral) else int(np.searchsorted(shares, keep * ALL_BUT_ROUNDING)) + 1
-    kept = slice(wanted if most is None else min(wanted, most))
-    return Eigenpairs(pairs.values[kept], pairs.vectors[:, kept]), float(shares[kept].max(initial=0.0))
+    return Eigenpairs(pairs.values[kept], pairs.vectors[:, kept])
 
 
 def _leading_pairs(
@@ -373,7 +333,7 @@ def _leading_pairs(
     along = engine.project(X, scale, mean, basis.T)
     values, vectors = np.linalg.eigh(engine.cross(along, along, weights))
     leading = slice(None, -n_pairs - 1, -1)
-    lengths = engine.row_norms(X) * scale
+    lengths = row_lengths(X, engine) * scale
     trace = total(weights * lengths * lengths, n) - total(weights, n) * float(mean @ mean)
     return Eigenpairs(np.maximum(values[leading], 0.0), basis @ vectors[:, leading]), float(trace)
 
@@ -383,14 +343,12 @@ def _nearly_orthonormal(A: FloatMatrix) -> FloatMatrix:
 
     A Cholesky factor of A'A costs two products of matrices, a fifth of the time of Householder reflections.
     """
-    try:
+    with suppress(np.linalg.LinAlgError):
         factor = np.linalg.cholesky(A.T @ A)
-    except np.linalg.LinAlgError:
-        return np.linalg.qr(A)[0]
-    diagonal = np.diag(factor)
-    if diagonal.min() <= LEAST_PIVOT * diagonal.max():
-        return np.linalg.qr(A)[0]
-    return np.asarray(solve_triangular(factor, A.T, lower=True, check_finite=False).T)
+        pivots = np.diag(factor)
+        if pivots.min() > LEAST_PIVOT * pivots.max():
+            return np.asarray(solve_triangular(factor, A.T, lower=True, check_finite=False).T)
+    return np.linalg.qr(A)[0]
 
 
 def _warn_of_zero_rows(norms: Column) -> None:
@@ -412,7 +370,7 @@ def warn_of_unlike_units(X: Tall, settings: Preparation, names: Sequence[str] | 
     if settings.column_scaling == "standard" or d < 2 or not (isinstance(X, np.ndarray) or issparse(X)):
         return
     rows = X[np.unique(np.linspace(0, n - 1, min(n, N_SEEN)).astype(np.int64))]
-    if issparse(rows) and d > SCATTER_COLUMNS:
+    if issparse(rows) and d > FULL_SPECTRUM_LIMIT:
         return  # so many sparse columns are counts of one kind
     values = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers near the largest have no variances

@@ -11,17 +11,11 @@ Teller: TypeAlias = Callable[[str], None]
 
 
 class ChangingLine:
-    """One line that changes on a terminal; a line for each text elsewhere.
-
-    Attributes
-    ----------
-    changes : bool
-        Whether it is one line that changes, so that texts may follow one another quickly.
-    """
+    """One line that changes on a terminal; a line for each text elsewhere."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream, self._is_open = stream, False
-        self.changes = stream.isatty()
+        self.changes = stream.isatty()  # so that texts may follow one another quickly
 
     def show(self, text: str) -> None:
         """Show a text in place of the one before."""

@@ -10,9 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from adaam._version import __version__
-from adaam.encoding import Arrays, decoded, encoded
 from adaam.files import atomic_file
-from adaam.model_contents import FITTED, fitted_problem
+from adaam.model_contents import FITTED, Arrays, check_fitted, decoded, encoded
 from adaam.untrusted import Archive, UnreadableFileError, open_archive, reading
 
 FORMAT = "adaam-model"
@@ -53,9 +52,10 @@ def save(model: BaseEstimator, path: str | os.PathLike[str]) -> None:
             f"Save one of {', '.join(FITTED)}; use joblib.dump for others."
         )
     check_is_fitted(model)
-    problem = fitted_problem(model)
-    if problem is not None:
-        raise ValueError(f"model={model!r} cannot be saved: {problem}.")
+    try:
+        check_fitted(model)
+    except ValueError as error:
+        raise ValueError(f"model={model!r} cannot be saved: {error}.") from error
     arrays: Arrays = {}
     header = {
         "format": FORMAT,
@@ -96,11 +96,9 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 30) -> Any:
         header = _header(archive)
         arrays = {name.removesuffix(".npy"): archive.array(name) for name in archive.names if name != HEADER}
         model = decoded(header.get("model"), arrays)
-        problem = fitted_problem(model)
-        if problem is None and arrays:
-            problem = f"its header does not name the array {next(iter(arrays))!r}"
-        if problem is not None:
-            raise ModelFileError(f"{path}: does not describe a model: {problem}.")
+        check_fitted(model)
+        if arrays:
+            raise UnreadableFileError(f"its header does not name the array {next(iter(arrays))!r}")
         return model
 
 
@@ -108,9 +106,10 @@ def _header(archive: Archive) -> dict[str, Any]:
     """Read the header and check that this version of the library can make a model of it."""
     if HEADER not in archive.names or any(not name.endswith(".npy") for name in archive.names if name != HEADER):
         raise UnreadableFileError(f"it is a zip archive, but not of a model: it holds {', '.join(archive.names[:3])}")
-    if archive.size(HEADER) > MAX_HEADER_BYTES:
+    content = archive.content(HEADER)
+    if len(content) > MAX_HEADER_BYTES:
         raise UnreadableFileError(f"its header has more than {MAX_HEADER_BYTES} bytes")
-    header = json.loads(bytes(archive.content(HEADER)), object_pairs_hook=_without_repeats)
+    header = json.loads(content, object_pairs_hook=_without_repeats)
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise UnreadableFileError("it is a zip archive, but not of a model")
     version = header.get("format_version")

@@ -57,26 +57,21 @@ class Archive:
     def __init__(self, stream: BinaryIO, max_bytes: int = MAX_BYTES) -> None:
         check_directory(stream)
         self._zip = zipfile.ZipFile(stream)
-        self._members = {info.filename: info for info in self._zip.infolist()}
-        self.names = tuple(self._members)
-        if len(self.names) != len(self._zip.infolist()):
+        members, self.names = self._zip.infolist(), tuple(self._zip.namelist())
+        if len(self.names) != len(set(self.names)):
             raise UnreadableFileError("it has two members of the same name")
-        for info in self._members.values():
+        for info in members:
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise UnreadableFileError(f"{info.filename!r} is packed by method {info.compress_type}, not by deflate")
             if info.flag_bits & 0x1:
                 raise UnreadableFileError(f"{info.filename!r} is encrypted")
-        self.n_bytes = sum(info.file_size for info in self._members.values())
-        if self.n_bytes > max_bytes:
-            raise UnreadableFileError(f"it unpacks to {self.n_bytes} bytes, more than max_bytes={max_bytes}")
-
-    def size(self, name: str) -> int:
-        """Return the unpacked bytes of a member."""
-        return self._members[name].file_size
+        n_bytes = sum(info.file_size for info in members)
+        if n_bytes > max_bytes:
+            raise UnreadableFileError(f"it unpacks to {n_bytes} bytes, more than max_bytes={max_bytes}")
 
     def content(self, name: str) -> bytearray:
         """Read a member to its very end, where its checksum is compared."""
-        info = self._members[name]
+        info = self._zip.getinfo(name)
         content = bytearray()
         with self._zip.open(info) as member:
             while piece := member.read(PIECE_BYTES):

@@ -197,8 +197,8 @@ with atomic_file(sys.argv[1]) as stream:
 def test_an_interrupt_while_a_part_is_made_leaves_nothing(tmp_path, monkeypatch, request):
     make = files._new_part
 
-    def make_and_interrupt(target, mode):
-        made = make(target, mode)
+    def make_and_interrupt(*given):
+        made = make(*given)
         os.kill(os.getpid(), signal.SIGINT)
         return made
 
@@ -226,6 +226,11 @@ def test_what_a_killed_run_left_is_swept_and_nothing_else(tmp_path):
     assert (tmp_path / "other").read_bytes() == b"slow"
     assert foreign.exists()
     assert (tmp_path / ".fifo.0123abcd.adaam-part").is_dir()
+
+
+def test_words_that_begin_like_formulas_get_an_apostrophe():
+    assert files.spreadsheet_text("=1+1") == "'=1+1"
+    assert files.spreadsheet_text("petal length") == "petal length"
 
 
 @pytest.mark.parametrize("ending", WRITERS)

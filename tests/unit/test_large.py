@@ -16,8 +16,8 @@ from adaam import AdaAM, AdaptiveAffinity, CPUEngine, Preparation, RowBlocks
 from adaam.affinity.adaptive import AdaptiveAffinity as Settings
 from adaam.affinity.adaptive import MethodSettings, learn
 from adaam.graph import neighbor_graph
-from adaam.large import BlockedRows, Deal, engine_of_blocks
-from adaam.large.row_blocks import shuffled
+from adaam.large.blocked import BlockedRows, engine_of_blocks
+from adaam.large.row_blocks import Deal, shuffled
 from adaam.large.stability import stability
 from adaam.prepare import LinearMap
 from adaam.rows import BlockRows

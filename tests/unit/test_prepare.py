@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -171,6 +173,20 @@ def test_columns_of_zeros_change_no_scatter_matrix(dtype, rng):
         Z = X * scale[:, None] - mean
         found = ENGINE.scatter(X, scale, mean, weights)
         np.testing.assert_allclose(found, Z.T @ (weights[:, None] * Z), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["unit", "standard"])
+def test_whole_numbers_are_prepared_without_a_copy_in_floating_point(name, rng):
+    X = rng.integers(0, 256, size=(200_000, 100), dtype=np.uint8)
+    tracemalloc.start()
+    mapping = fit_preparation(X, 1.0, PREPARATIONS[name], ENGINE)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * X.nbytes  # a copy would take eight times as much
+    expected = fit_preparation(X[:5000].astype(float), 1.0, PREPARATIONS[name], ENGINE)
+    found = fit_preparation(X[:5000], 1.0, PREPARATIONS[name], ENGINE)
+    np.testing.assert_allclose(np.abs(found.components), np.abs(expected.components), atol=1e-12)
+    assert mapping.components.shape[1] == 100
 
 
 def unlike(form):

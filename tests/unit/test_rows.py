@@ -143,7 +143,7 @@ def test_any_source_is_mapped_like_an_array(make, tmp_path, small_blocks):
     np.testing.assert_allclose(model.transform(make(tmp_path)), model.transform(X), atol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int64, bool])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.uint8, np.int64, bool])
 def test_other_types_are_read_as_the_array_is(dtype, tmp_path, small_blocks):
     rows = (X * 8).clip(0, 255).astype(dtype) if dtype is not bool else X > 4
     np.save(tmp_path / "rows.npy", rows)
@@ -382,7 +382,7 @@ def test_progress_is_told_to_who_asks(capsys, monkeypatch):
 def test_zero_rows_of_a_source_are_told_once():
     rows = X.copy()
     rows[[3, 200]] = 0.0
-    with pytest.warns(adaam.ZeroRowWarning, match=r"2 row\(s\) of row blocks are all zero") as told:
+    with pytest.warns(adaam.ZeroRowWarning, match=r"2 distinct row\(s\) of X are all zero") as told:
         AdaAM(3, pairs=PAIRS).fit(BlockRows(lambda: np.array_split(rows, 5)))
     assert len(told) == 1
 

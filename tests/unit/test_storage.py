@@ -24,7 +24,7 @@ from adaam import (
     ModelFileError,
     Preparation,
 )
-from adaam.model_contents import FITTED, fitted_problem
+from adaam.model_contents import FITTED, check_fitted
 
 FRAME = load_iris(as_frame=True).data
 X = FRAME.to_numpy()
@@ -155,7 +155,7 @@ def rewritten(path, change):
         (lambda h: h["model"]["fitted"].update(n_features_in_=5), "components_ of AdaAM has shape"),
         (lambda h: h["model"]["fitted"].update(n_features_in_=True), "n_features_in_ of AdaAM is True"),
         (lambda h: h["model"]["fitted"].update(knn_recall_=float("nan")), "knn_recall_ of AdaAM is nan"),
-        (lambda h: h["model"]["fitted"].update(feature_names_in_={"names": ["a"]}), "1 names for 4"),
+        (lambda h: h["model"]["fitted"].update(feature_names_in_={"names": ["a"]}), r"has shape \(1,\), where 4"),
         (lambda h: h["model"]["fitted"].update(feature_names_in_={"names": [1, 2, 3, 4]}), "a name is no word"),
         (lambda h: h["model"]["fitted"].update(own_=1), "AdaAM has no attribute 'own_'"),
         (lambda h: h["model"]["fitted"].update(preparation_="unit"), "preparation_ of AdaAM is 'unit'"),
@@ -319,7 +319,7 @@ def test_every_fitted_attribute_of_every_estimator_is_declared():
     for name in adaam.estimators.__all__:
         assert name in FITTED or name == "LinearMetric"
     for model in [*MODELS, CAN(2), LSC(3, n_landmarks=30), adaam.PreparedMetric(), AdaAMClustering(3)]:
-        assert fitted_problem(model.fit(X)) is None
+        check_fitted(model.fit(X))
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x05\x06" + bytes(18)])

@@ -6,7 +6,7 @@ import sys
 import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from adaam._version import __version__
 from adaam.bench.openml import SERVER, SOURCES
@@ -68,148 +68,124 @@ def build_parser() -> ArgumentParser:
         '(default: "-", CSV on standard output)'
     )
 
-    command = add(
+    inspect = add(
         commands.inspect,
         "show what a table contains and how its columns would be used",
         "Show what a table contains and how each column would be used. Nothing is written.",
     )
-    command.add_argument("rows", metavar="ROWS", help=rows_help)
-    add_column_options(command)
-    add_reading_options(command)
+    inspect.add_argument("rows", metavar="ROWS", help=rows_help)
 
-    command = add(
+    cluster = add(
         commands.cluster,
         "cluster the rows of a file",
         "Cluster the rows of a file. The metric, the way of partitioning and the number of clusters are "
         "chosen without labels, unless options set them.",
     )
-    command.add_argument("rows", metavar="ROWS", help=rows_help)
-    _add_learner_options(command, _clusters)
-    command.add_argument("-o", "--output", metavar="FILE", help=results_help)
-    command.add_argument(
-        "--truth",
-        metavar="COLUMN|FILE",
-        help="known classes to score the clusters against: a column of the table, or a file with one column",
-    )
-    command.add_argument("--plot", metavar="FILE", help="draw the clusters (.png, .pdf, .svg)")
-    command.add_argument(
-        "--report", metavar="FILE", help="write a page about the clusters (.html), to be opened in a browser"
-    )
-    command.add_argument("--model", metavar="FILE", help="save the fitted model, for use with adaam predict")
-    command.add_argument(
-        "--contamination",
-        type=float,
-        default=0.0,
-        metavar="SHARE",
-        help="share of the rows to label -1, as outliers (default: 0)",
-    )
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
-    command.add_argument(
-        "--head",
-        choices=["auto", "k-means", "graph"],
-        default="auto",
-        help="how the rows are partitioned (default: auto, chosen together with the metric)",
-    )
-    command.add_argument("--verbose", action="store_true", help="report the progress, and each metric that is tried")
-    add_column_options(command)
-    add_reading_options(command)
+    option = cluster.add_argument
+    option("rows", metavar="ROWS", help=rows_help)
+    told = "number of clusters (default: auto, estimated from the data)"
+    option("--clusters", type=_clusters, default="auto", metavar="C", help=told)
+    option("-o", "--output", metavar="FILE", help=results_help)
+    told = "known classes to score the clusters against: a column of the table, or a file with one column"
+    option("--truth", metavar="COLUMN|FILE", help=told)
+    option("--plot", metavar="FILE", help="draw the clusters (.png, .pdf, .svg)")
+    option("--report", metavar="FILE", help="write a page about the clusters (.html), to be opened in a browser")
+    option("--model", metavar="FILE", help="save the fitted model, for use with adaam predict")
+    told = "share of the rows to label -1, as outliers (default: 0)"
+    option("--contamination", type=float, default=0.0, metavar="SHARE", help=told)
+    option("--seed", type=int, default=0, metavar="N", help="random seed (default: 0)")
+    told = "how the rows are partitioned (default: auto, chosen together with the metric)"
+    option("--head", choices=["auto", "k-means", "graph"], default="auto", help=told)
+    option("--verbose", action="store_true", help="report the progress, and each metric that is tried")
 
-    command = add(
+    predict = add(
         commands.predict,
         "assign new rows to the clusters of a saved model",
         "Assign new rows to the clusters of a saved model. Columns are matched by name and treated as in the fit.",
     )
-    command.add_argument("model", metavar="MODEL", help="a model file written by adaam cluster --model")
-    command.add_argument("rows", metavar="ROWS", help=rows_help)
-    command.add_argument("-o", "--output", metavar="FILE", help=results_help)
-    add_reading_options(command)
+    predict.add_argument("model", metavar="MODEL", help="a model file written by adaam cluster --model")
+    predict.add_argument("rows", metavar="ROWS", help=rows_help)
+    predict.add_argument("-o", "--output", metavar="FILE", help=results_help)
 
-    command = add(
+    fit = add(
         commands.fit,
         "learn a metric and save it as a model file",
         "Learn a metric, that is, a linear map under which clusters are easier to separate, and save it.",
     )
-    command.add_argument("rows", metavar="ROWS", help=rows_help + source_help)
-    _add_learner_options(command)
-    command.add_argument("-o", "--output", metavar="FILE", help="the model file to write")
-    command.add_argument(
-        "--pairs",
-        choices=["auto", "all", "blocks"],
-        default="auto",
-        help="pairs of rows to learn from: all, or those within random blocks (default: auto, all if feasible)",
-    )
-    command.add_argument(
-        "--dry-run", action="store_true", help="print what the fit would do, its memory and time, and stop"
-    )
-    command.add_argument("--verbose", action="store_true", help="report the progress")
-    add_column_options(command)
-    add_reading_options(command)
+    option = fit.add_argument
+    option("rows", metavar="ROWS", help=rows_help + source_help)
+    option("--clusters", type=int, required=True, metavar="C", help="number of clusters")
+    option("-o", "--output", metavar="FILE", help="the model file to write")
+    told = "pairs of rows to learn from: all, or those within random blocks (default: auto, all if feasible)"
+    option("--pairs", choices=["auto", "all", "blocks"], default="auto", help=told)
+    option("--dry-run", action="store_true", help="print what the fit would do, its memory and time, and stop")
+    option("--verbose", action="store_true", help="report the progress")
 
-    command = add(
+    transform = add(
         commands.transform,
         "map rows into the learned space of a saved model",
         "Map rows into a space in which Euclidean distance is the metric of a saved model.",
     )
-    command.add_argument("model", metavar="MODEL", help="a model file written by adaam fit or adaam cluster --model")
-    command.add_argument("rows", metavar="ROWS", help=rows_help + source_help)
-    command.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        default="-",
-        help="where to write the mapped rows: .csv, .npy, .npz or .parquet (default: CSV on standard output)",
-    )
-    add_reading_options(command)
+    option = transform.add_argument
+    option("model", metavar="MODEL", help="a model file written by adaam fit or adaam cluster --model")
+    option("rows", metavar="ROWS", help=rows_help + source_help)
+    told = "where to write the mapped rows: .csv, .npy, .npz or .parquet (default: CSV on standard output)"
+    option("-o", "--output", metavar="FILE", default="-", help=told)
 
-    for name in ("cluster", "predict"):
-        subparsers.choices[name].add_argument(
-            "--layers", action="store_true", help="also write the cluster of each row in every layer, coarsest first"
+    for command in (cluster, fit):
+        option = command.add_argument
+        option("--components", type=int, metavar="M", help="dimension of the learned space (default: C)")
+        told = "number of neighbours of each row (default: log2(n/C))"
+        option("--neighbors", type=int, metavar="K", help=told)
+        told = (
+            "how the rows are prepared; unit: scaled to unit length (default of adaam fit); linear: their leading "
+            "principal components; center: all components; standard: all, of standardized columns"
         )
-    for name in ("cluster", "predict", "fit", "transform"):
-        subparsers.choices[name].add_argument("--force", action="store_true", help="overwrite existing output files")
+        option("--preparation", choices=["unit", "linear", "center", "standard"], help=told)
+    for command in (inspect, cluster, fit):
+        add_column_options(command)
+    for command in (cluster, predict):
+        told = "also write the cluster of each row in every layer, coarsest first"
+        command.add_argument("--layers", action="store_true", help=told)
+    for command in (cluster, predict, fit, transform):
+        command.add_argument("--force", action="store_true", help="overwrite existing output files")
+    for command in (inspect, cluster, predict, fit, transform):
+        add_reading_options(command)
 
-    command = add(
+    run_plan = add(
         reproduce.reproduce,
         "run the paper's evaluation and write its tables, figures and page",
         "Run a plan of data sets and methods, record the results, and write tables, figures and a page. "
         "What has been recorded already is not run again, so a run that was stopped can be continued. Without the "
         "paper's data sets, the digits of scikit-learn are used.",
     )
-    command.add_argument("--data", metavar="FOLDER", help="folder with the paper's data sets (default: $ADAAM_DATA)")
-    command.add_argument("--plan", metavar="FILE", help='the plan to run: "paper", "digits" or a file of your own')
-    command.add_argument("--quick", action="store_true", help="fewer rounds, data sets and methods, for a first look")
-    command.add_argument("--datasets", nargs="+", metavar="NAME", help="only these data sets of the plan")
-    command.add_argument("--methods", nargs="+", metavar="NAME", help="only these methods of the plan")
-    command.add_argument("--rounds", type=int, metavar="N", help="at most N rounds of each case")
-    command.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="number of cases to run at the same time (default: 1)"
-    )
-    command.add_argument(
-        "--out", metavar="FOLDER", default=DEFAULT_OUT, help=f"folder for the results (default: {DEFAULT_OUT})"
-    )
+    option = run_plan.add_argument
+    option("--data", metavar="FOLDER", help="folder with the paper's data sets (default: $ADAAM_DATA)")
+    option("--plan", metavar="FILE", help='the plan to run: "paper", "digits" or a file of your own')
+    option("--quick", action="store_true", help="fewer rounds, data sets and methods, for a first look")
+    option("--datasets", nargs="+", metavar="NAME", help="only these data sets of the plan")
+    option("--methods", nargs="+", metavar="NAME", help="only these methods of the plan")
+    option("--rounds", type=int, metavar="N", help="at most N rounds of each case")
+    option("--jobs", type=int, default=1, metavar="N", help="number of cases to run at the same time (default: 1)")
+    option("--out", metavar="FOLDER", default=DEFAULT_OUT, help=f"folder for the results (default: {DEFAULT_OUT})")
 
-    command = add(reproduce.report, "make tables, figures and the page again from recorded results")
-    command.add_argument("records", metavar="RECORDS", help="a records file (.jsonl, .jsonl.gz) or a results folder")
-    command.add_argument("--out", metavar="FOLDER", help="folder to write to (default: that of the records)")
+    report = add(reproduce.report, "make tables, figures and the page again from recorded results")
+    report.add_argument("records", metavar="RECORDS", help="a records file (.jsonl, .jsonl.gz) or a results folder")
+    report.add_argument("--out", metavar="FOLDER", help="folder to write to (default: that of the records)")
 
-    for name in ("reproduce", "report"):
-        subparsers.choices[name].add_argument(
-            "--force", action="store_true", help="write into a folder that contains other files"
-        )
+    for command in (run_plan, report):
+        command.add_argument("--force", action="store_true", help="write into a folder that contains other files")
 
-    command = add(
+    fetch = add(
         datasets.datasets,
         "list the data sets of the evaluation, or download some of them",
         "List the data sets of the evaluation. With --fetch, download some of them from OpenML. "
         "Downloads are verified, can be continued after an interruption, and are stored as .npz files.",
     )
-    command.add_argument("--data", metavar="FOLDER", help="folder of the data sets (default: $ADAAM_DATA)")
-    command.add_argument(
-        "--fetch", nargs="+", metavar="NAME", help=f"data sets to download from OpenML: {', '.join(SOURCES)}"
-    )
-    command.add_argument(
-        "--server", metavar="URL", default=SERVER, help=f"address of the OpenML server (default: {SERVER})"
-    )
+    option = fetch.add_argument
+    option("--data", metavar="FOLDER", help="folder of the data sets (default: $ADAAM_DATA)")
+    option("--fetch", nargs="+", metavar="NAME", help=f"data sets to download from OpenML: {', '.join(SOURCES)}")
+    option("--server", metavar="URL", default=SERVER, help=f"address of the OpenML server (default: {SERVER})")
     return parser
 
 
@@ -225,57 +201,35 @@ def _clusters(text: str) -> int | str:
     return count
 
 
-def _add_learner_options(command: ArgumentParser, clusters: Callable[[str], int | str] = int) -> None:
-    if clusters is int:
-        command.add_argument("--clusters", type=int, required=True, metavar="C", help="number of clusters")
-    else:
-        told = "number of clusters (default: auto, estimated from the data)"
-        command.add_argument("--clusters", type=clusters, default="auto", metavar="C", help=told)
-    command.add_argument("--components", type=int, metavar="M", help="dimension of the learned space (default: C)")
-    command.add_argument(
-        "--neighbors", type=int, metavar="K", help="number of neighbours of each row (default: log2(n/C))"
-    )
-    command.add_argument(
-        "--preparation",
-        choices=["unit", "linear", "center", "standard"],
-        help="how the rows are prepared; unit: scaled to unit length (default of adaam fit); linear: their leading "
-        "principal components; center: all components; standard: all, of standardized columns",
-    )
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Run a command; return 0 when everything was written, 1 for work that failed.
 
-    Returns
-    -------
-    int
-        0 when everything was written; 1 for work that failed; 128 and the number of the signal for a command that was
-        asked to end (130 for Ctrl-C). Bad usage exits with 2 in the parser.
+    A command that was asked to end returns 128 and the number of the signal (130 for Ctrl-C); bad usage exits with 2 in
+    the parser.
     """
     try:
         with command_streams(), interruptible():
             return _run(build_parser().parse_args(argv))
     except KeyboardInterrupt as interrupt:  # before the work, or after it
-        return _stopped(interrupt)
+        return 128 + int(getattr(interrupt, "number", signal.SIGINT))
 
 
 def _run(arguments: Namespace) -> int:
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            # Columns of files are matched by name, or they have none.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            warnings.showwarning = lambda message, *_, **__: print(f"adaam: warning: {message}", file=sys.stderr)
             arguments.run(arguments)
             sys.stdout.flush()
-    except KeyboardInterrupt as interrupt:
+    except KeyboardInterrupt:
         print("adaam: interrupted; nothing was written half-way", file=sys.stderr)
-        return _stopped(interrupt)
-    except BrokenPipeError as error:
-        # Whoever read standard output went away, as `head` does. Of a pipe that was to be written the error has a name.
-        if error.filename is None:
+        raise
+    except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
+        if isinstance(error, BrokenPipeError) and error.filename is None:
+            # Whoever read standard output went away, as `head` does; of another pipe the error has a name.
             discard(sys.stdout)
             return 0
-        print(f"adaam: error: {error}", file=sys.stderr)
-        return 1
-    except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         told = str(output_error(error) if isinstance(error, OSError) else error) or type(error).__name__
         print(f"adaam: error: {_by_options(told, arguments)}", file=sys.stderr)
         discard_unwritten(sys.stdout)
@@ -291,11 +245,3 @@ def _by_options(message: str, arguments: Namespace) -> str:
         return f"--{name}{' ' if found[3] else ''}" if name in vars(arguments) else found[0]
 
     return PARAMETERS.sub(option, message)
-
-
-def _stopped(interrupt: KeyboardInterrupt) -> int:
-    return 128 + int(getattr(interrupt, "number", signal.SIGINT))
-
-
-def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
-    print(f"adaam: warning: {message}", file=sys.stderr)

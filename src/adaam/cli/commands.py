@@ -1,24 +1,34 @@
 """What each command does with its parsed arguments; results go to files or standard output, talk to standard error."""
 
 import sys
-import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from adaam._typing import FloatMatrix
 from adaam.cli.outputs import STANDARD, check_outputs
-from adaam.cli.results import check_ending, fitted_columns, predicted_columns, write_columns
+from adaam.cli.results import (
+    ENDINGS,
+    MAPPED,
+    check_ending,
+    fitted_columns,
+    predicted_columns,
+    write_blocks,
+    write_columns,
+)
 from adaam.cli.tables import (
     Rows,
     array_rows,
     class_numbers,
     column_lines,
     encoder_for,
+    encoder_of,
     located,
     new_rows,
     open_frame,
@@ -28,23 +38,19 @@ from adaam.cli.tables import (
 from adaam.cluster_report import ClusterReport
 from adaam.estimators import AdaAM, AdaAMClustering
 from adaam.estimators.stored_rows import is_large
-from adaam.files import atomic_file
 from adaam.large import RowBlocks
 from adaam.planning import plan
-from adaam.rows import WRITERS, ArrayRows, RowSource, checked_blocks, read_all, write_csv, writer_for
+from adaam.rows import ArrayRows, RowSource, checked_blocks, read_all
 from adaam.scores import adjusted_rand_index, clustering_accuracy, normalized_mutual_information
 from adaam.storage import load, save
 from adaam.tables import CellError, TableEncoder, TableError, counted, is_vector_part, missing_cells
-
-MAPPED = (*WRITERS, ".npz")  # kinds of files for mapped rows
-Outputs = dict[str, Callable[[], object]]  # what writes each
 
 
 def inspect(arguments: Namespace) -> None:
     """Show what a table holds and what would be done with each of its columns."""
     array = array_rows(arguments.rows)
     if array is not None:
-        kind = "sparse numbers" if hasattr(array.X, "indptr") else "numbers"
+        kind = "sparse numbers" if issparse(array.X) else "numbers"
         print(f"{arguments.rows}: {array.n_rows} rows of {array.width} {kind} ({array.X.dtype}); all are used")
         return
     frame = open_frame(arguments.rows, arguments)
@@ -72,8 +78,7 @@ def cluster(arguments: Namespace) -> None:
     truth_file = arguments.truth if arguments.truth and Path(arguments.truth).exists() else None
     targets = [output, arguments.model, arguments.plot, arguments.report]
     check_outputs([arguments.rows, truth_file], targets, force=arguments.force)
-    check_formats(output, arguments.plot, arguments.report)
-    check_model_file(arguments.model)
+    check_kinds(output, arguments.model, arguments.plot, arguments.report)
     model = clusterer(arguments)
     rows = in_memory(read_rows(arguments.rows, arguments), arguments.rows)
     if rows.n_rows is not None and rows.n_rows < 2:
@@ -98,7 +103,7 @@ def cluster(arguments: Namespace) -> None:
     if classes is not None:
         say(scores(classes, labels))
     columns = fitted_columns(rows, model, layers=arguments.layers)
-    outputs: Outputs = {output: lambda: write_columns(output, columns)}
+    outputs: dict[str, Callable[[], object]] = {output: lambda: write_columns(output, columns)}
     if arguments.model:
         outputs[arguments.model] = lambda: save(rows.kept_model(model), arguments.model)
     if arguments.plot:
@@ -108,7 +113,7 @@ def cluster(arguments: Namespace) -> None:
     write_all(outputs)
 
 
-def write_all(outputs: Outputs) -> None:
+def write_all(outputs: dict[str, Callable[[], object]]) -> None:
     """Write every output that can be written; raise for those that cannot when the others are safe."""
     failures = []
     for target, write in outputs.items():
@@ -225,15 +230,14 @@ def fit(arguments: Namespace) -> None:
     if not (arguments.dry_run or arguments.output):
         raise TableError("fit needs a model file to write: add -o FILE, or --dry-run.")
     check_outputs([arguments.rows], [arguments.output], force=arguments.force)
-    check_model_file(arguments.output)
+    check_kinds(STANDARD, arguments.output)
     rows = read_rows(arguments.rows, arguments)
     pairs: Any = RowBlocks() if arguments.pairs == "blocks" else arguments.pairs
     for line in rows.report:
         say(line)
     if arguments.dry_run:
-        itemsize = rows.X.dtype.itemsize
-        assert rows.n_rows is not None  # every kind of file tells it
-        print(plan(rows.n_rows, rows.width, arguments.clusters, pairs=pairs, itemsize=itemsize, stored=True))
+        n_rows, itemsize = rows.n_rows or 0, rows.X.dtype.itemsize
+        print(plan(n_rows, rows.width, arguments.clusters, pairs=pairs, itemsize=itemsize, stored=True))
         return
     model = learner(arguments).set_params(pairs=pairs, verbose=int(arguments.verbose)).fit(rows.source(arguments.rows))
     save(rows.kept_model(model), arguments.output)
@@ -248,21 +252,18 @@ def predict(arguments: Namespace) -> None:
     """Tell the cluster of new rows by a model that was kept."""
     output = arguments.output or STANDARD
     check_outputs([arguments.model, arguments.rows], [output], force=arguments.force)
-    check_formats(output)
+    check_kinds(output)
     kept = load(arguments.model)
-    model = estimator_of(kept)
+    model = kept[-1] if encoder_of(kept) else kept
     if not hasattr(model, "predict"):
         raise TableError(
             f"{arguments.model}: is a metric, which has no clusters. Make one with adaam cluster --model, or map the "
             "rows with adaam transform."
         )
     rows = new_rows(arguments.rows, kept, arguments)
-    with warnings.catch_warnings():
-        # Columns were matched by name, or the file names none.
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        X = matched(rows.X, model)
-        X = read_all(X) if isinstance(X, RowSource) and not is_large(X) else X
-        columns = predicted_columns(rows, model, X, layers=arguments.layers)
+    X = matched(rows.X, model)
+    X = read_all(X) if isinstance(X, RowSource) and not is_large(X) else X
+    columns = predicted_columns(rows, model, X, layers=arguments.layers)
     write_columns(output, columns)
     if output != STANDARD:
         say(f"{len(columns['cluster'])} rows; wrote {output}")
@@ -271,30 +272,21 @@ def predict(arguments: Namespace) -> None:
 def transform(arguments: Namespace) -> None:
     """Map the rows of a file by a model file, block by block."""
     check_outputs([arguments.model, arguments.rows], [arguments.output], force=arguments.force)
-    ending = Path(arguments.output).suffix.lower()
-    if arguments.output != STANDARD and ending not in MAPPED:
-        raise TableError(f"{arguments.output}: ending {ending!r} is not known; use one of {', '.join(MAPPED)}.")
+    if arguments.output != STANDARD:
+        check_ending(arguments.output, MAPPED)
     kept = load(arguments.model)
-    model = estimator_of(kept)
+    model = kept[-1] if encoder_of(kept) else kept
     rows = new_rows(arguments.rows, kept, arguments)
     names = [str(name) for name in model.get_feature_names_out()]
-    with warnings.catch_warnings():
-        # Columns were matched by name, or the file names none.
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        if isinstance(rows.X, RowSource) or not hasattr(rows.X, "indptr"):
-            source = matched(rows.X, model)
-            source = source if isinstance(source, RowSource) else ArrayRows(source, arguments.rows, rows.names)
-            mapped: Iterator[FloatMatrix] = (model.transform(block) for _, block in checked_blocks(source))
-        else:
-            mapped = iter([model.transform(rows.X)])
-        n_rows = write_blocks(arguments.output, mapped, names)
+    if issparse(rows.X):
+        mapped: Iterator[FloatMatrix] = iter([model.transform(rows.X)])
+    else:
+        source = matched(rows.X, model)
+        source = source if isinstance(source, RowSource) else ArrayRows(source, arguments.rows, rows.names)
+        mapped = (model.transform(block) for _, block in checked_blocks(source))
+    n_rows = write_blocks(arguments.output, mapped, names)
     if arguments.output != STANDARD:
         say(f"{n_rows} rows of {len(names)} components; wrote {arguments.output}")
-
-
-def estimator_of(kept: Any) -> Any:
-    """Return the estimator of a model that may have been kept with the treatment of a table's columns."""
-    return kept[-1] if hasattr(kept, "steps") else kept
 
 
 def matched(X: Any, model: Any) -> Any:
@@ -310,34 +302,9 @@ def matched(X: Any, model: Any) -> Any:
             f"{X.label}: the columns are not those the model was fitted on ({wanted}); "
             + (f"{missing[0]!r} is missing." if missing else f"there are {len(names)} of them.")
         )
-    return OrderedRows(X, [names.index(name) for name in fitted], list(fitted))
-
-
-class OrderedRows:
-    """Rows of a source with their columns in another order."""
-
-    def __init__(self, rows: RowSource, places: list[int], names: list[str]) -> None:
-        self.rows, self.places, self.names = rows, places, names
-        self.label, self.n_rows, self.n_features, self.dtype = rows.label, rows.n_rows, rows.n_features, rows.dtype
-
-    def blocks(self) -> Iterator[FloatMatrix]:
-        """Yield the rows in order."""
-        for block in self.rows.blocks():
-            yield block[:, self.places]
-
-
-def write_blocks(target: str, blocks: Iterator[FloatMatrix], names: list[str]) -> int:
-    """Write rows as they come; an .npz archive alone is put together in memory."""
-    if target == STANDARD:
-        return write_csv(sys.stdout.buffer, blocks, names)
-    if Path(target).suffix.lower() == ".npz":
-        Z = np.vstack([*blocks])
-        with atomic_file(target) as stream:
-            np.savez(stream, X=Z)
-        return len(Z)
-    write = writer_for(target)
-    with atomic_file(target) as stream:
-        return write(stream, blocks, names)
+    ordered, places = copy(X), [names.index(name) for name in fitted]
+    ordered.names, ordered.blocks = list(fitted), lambda: (block[:, places] for block in X.blocks())
+    return ordered
 
 
 def learner(arguments: Namespace) -> AdaAM:
@@ -350,22 +317,18 @@ def learner(arguments: Namespace) -> AdaAM:
     )
 
 
-def check_formats(output: str, plot: str | None = None, page: str | None = None) -> None:
+def check_kinds(output: str, model: str | None = None, plot: str | None = None, page: str | None = None) -> None:
     """Refuse kinds of files that cannot be written before an hour of work, not after."""
     if output != STANDARD:
-        check_ending(output)
+        check_ending(output, ENDINGS)
+    if model == STANDARD:
+        raise TableError("-: a model is not written to standard output; name a file, such as model.adaam.")
     if plot:
         from adaam.report.figures import check_drawable
 
         check_drawable(plot)
     if page and Path(page).suffix.lower() not in (".html", ".htm"):
         raise TableError(f"{page}: a page is an HTML file; give it a name that ends in .html.")
-
-
-def check_model_file(target: str | None) -> None:
-    """Refuse standard output, which is for results."""
-    if target == STANDARD:
-        raise TableError("-: a model is not written to standard output; name a file, such as model.adaam.")
 
 
 def say(text: str) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,21 +61,16 @@ def _check_apart(target: str, source: str) -> None:
 def _same(one: str, other: str) -> bool:
     """Whether two names lead to one file, through links of either kind."""
     first, second = Path(one), Path(other)
-    if first.resolve() == second.resolve():
-        return not _is_device(first)
-    try:
-        return first.samefile(second) and not _is_device(first)
-    except OSError:
+    if _is_device(first):
         return False
+    if first.exists() and second.exists():
+        return first.samefile(second)
+    return first.resolve() == second.resolve()
 
 
 def _is_device(path: Path) -> bool:
     """Whether a path is something that writing cannot destroy: a device, a pipe, a socket."""
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _check_writable(target: str) -> None:

@@ -3,19 +3,24 @@
 import csv
 import io
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from adaam._typing import FloatMatrix
 from adaam.cli.outputs import STANDARD
 from adaam.cli.tables import Rows
 from adaam.estimators import AdaAMClustering
 from adaam.estimators.membership import own_shares
 from adaam.files import atomic_file, spreadsheet_text
+from adaam.rows import WRITERS
+from adaam.rows.files import pyarrow
 from adaam.tables import TableError
 
 ENDINGS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
+MAPPED = (*WRITERS, ".npz")  # of mapped rows
 
 Columns = dict[str, Any]  # names and arrays of equal length
 
@@ -38,15 +43,10 @@ def predicted_columns(rows: Rows, model: Any, X: Any, *, layers: bool) -> Column
         told["strength"] = own_shares(model.membership_vectors(X), told["cluster"])
         told["outlier_score"] = model.outlier_scores(X)
     if layers:
-        told |= {f"layer_{i + 1}": model.predict(X, layer=i) for i in range(len(_layers(model)))}
+        if not hasattr(model, "cluster_layers_"):
+            raise TableError(f"--layers: a model of {type(model).__name__} has no layers of clusters. Leave it out.")
+        told |= {f"layer_{i + 1}": model.predict(X, layer=i) for i in range(len(model.cluster_layers_))}
     return _named(rows, told)
-
-
-def _layers(model: Any) -> Any:
-    found = getattr(model, "cluster_layers_", None)
-    if found is None:
-        raise TableError(f"--layers: a model of {type(model).__name__} has no layers of clusters. Leave it out.")
-    return found
 
 
 def _named(rows: Rows, told: dict[str, Any]) -> Columns:
@@ -62,7 +62,7 @@ def write_columns(target: str, columns: Columns) -> None:
     if target == STANDARD:
         sys.stdout.write(_text(columns, ","))
         return
-    ending = check_ending(target)
+    ending = check_ending(target, ENDINGS)
     with atomic_file(target) as stream:
         if ending == ".npy":
             np.save(stream, columns["cluster"], allow_pickle=False)
@@ -70,21 +70,34 @@ def write_columns(target: str, columns: Columns) -> None:
             arrays: dict[str, Any] = {name: _plain(values) for name, values in columns.items()}
             np.savez(stream, **arrays)
         elif ending == ".parquet":
-            pa, pq = _pyarrow()
+            pa, pq = pyarrow()
             pq.write_table(pa.table({name: pa.array(np.asarray(values)) for name, values in columns.items()}), stream)
         else:
             stream.write(_text(columns, "\t" if ending == ".tsv" else ",").encode())
 
 
-def check_ending(target: str) -> str:
-    """Return a file's ending if results can be written so; devices and pipes get CSV."""
+def write_blocks(target: str, blocks: Iterator[FloatMatrix], names: list[str]) -> int:
+    """Write mapped rows as they come; an .npz archive alone is put together in memory."""
+    if target == STANDARD:
+        return WRITERS[".csv"](sys.stdout.buffer, blocks, names)
+    ending = check_ending(target, MAPPED)
+    with atomic_file(target) as stream:
+        if ending != ".npz":
+            return WRITERS[ending](stream, blocks, names)
+        Z = np.vstack([*blocks])
+        np.savez(stream, X=Z)
+    return len(Z)
+
+
+def check_ending(target: str, known: tuple[str, ...]) -> str:
+    """Return a file's ending if it is a known one that can be written here; devices and pipes get CSV."""
     if Path(target).exists() and not Path(target).is_file():
         return ".csv"
     ending = Path(target).suffix.lower()
-    if ending not in ENDINGS:
-        raise TableError(f"{target}: ending {ending!r} is not known; use one of {', '.join(ENDINGS)}.")
+    if ending not in known:
+        raise TableError(f"{target}: ending {ending!r} is not known; use one of {', '.join(known)}.")
     if ending == ".parquet":
-        _pyarrow()
+        pyarrow()
     return ending
 
 
@@ -92,25 +105,13 @@ def _text(columns: Columns, sep: str) -> str:
     text = io.StringIO()
     writer = csv.writer(text, delimiter=sep, lineterminator="\n")
     writer.writerow(map(spreadsheet_text, columns))
-    writer.writerows(zip(*(_cells(values) for values in columns.values()), strict=True))
+    arrays = map(np.asarray, columns.values())
+    cells = ([f"{value:.4f}" for value in each] if each.dtype.kind == "f" else each.tolist() for each in arrays)
+    writer.writerows(zip(*cells, strict=True))
     return text.getvalue()
-
-
-def _cells(values: Any) -> list[Any]:
-    array = np.asarray(values)
-    return [f"{value:.4f}" for value in array] if array.dtype.kind == "f" else array.tolist()
 
 
 def _plain(values: Any) -> Any:
     """Return an array that needs no pickle."""
     array = np.asarray(values)
     return np.array(["" if value is None else str(value) for value in array]) if array.dtype.kind == "O" else array
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise TableError("Parquet files need pyarrow. Install it with: pip install 'adaam[tables]'") from error
-    return pa, pq

@@ -14,45 +14,35 @@ OWN = "\r\x1b[K"
 
 
 def printable(text: str) -> str:
-    r"""Return text with what would command a terminal written out.
-
-    Examples
-    --------
-    >>> printable("name\x1b[2J")
-    'name\\x1b[2J'
-    """
+    """Return text with what would command a terminal written out."""
     return COMMANDING.sub(lambda found: OWN if found[0] == OWN else repr(found[0])[1:-1], text)
 
 
 class Shown:
-    """Standard output on a terminal: text is made printable, errors are the command's to meet."""
+    """A text stream whose terminal no text commands; talk that cannot be written is lost, a result fails."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Write what a terminal may show."""
-        self._stream.write(printable(text))
-        return len(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-class Talk(Shown):
-    """A text stream for people: what cannot be written is lost, and nothing else happens."""
+    def __init__(self, stream: Any, *, is_talk: bool) -> None:
+        self._stream, self._is_talk = stream, is_talk
 
     def write(self, text: str) -> int:
         """Write what a terminal may show."""
         try:
-            return super().write(text)
+            self._stream.write(printable(text))
         except (OSError, ValueError):
+            if not self._is_talk:
+                raise
             discard(self._stream)
-            return len(text)
+        return len(text)
 
     def flush(self) -> None:
         """Write what was held back."""
-        discard_unwritten(self._stream)
+        if self._is_talk:
+            discard_unwritten(self._stream)
+        else:
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 @contextmanager
@@ -63,9 +53,9 @@ def command_streams() -> Iterator[None]:
         sys.stderr = open_closed(2, os.O_WRONLY)
     if sys.stdout is None:  # what is written to it fails, as it must: the result is nowhere
         sys.stdout = open_closed(1, os.O_RDONLY)
-    sys.stderr = Talk(sys.stderr)
+    sys.stderr = Shown(sys.stderr, is_talk=True)
     if sys.stdout.isatty():
-        sys.stdout = Shown(sys.stdout)
+        sys.stdout = Shown(sys.stdout, is_talk=False)
     try:
         yield
     finally:

@@ -39,7 +39,7 @@ def held_threads() -> Iterator[None]:
         return
     token = _HELD.set(blas_threads())
     try:
-        with one_blas_thread:
+        with one_blas_thread():
             yield
     finally:
         _HELD.reset(token)
@@ -47,7 +47,7 @@ def held_threads() -> Iterator[None]:
 
 def on_one_thread(work: Callable[..., Result], *given: Any) -> Result:
     """Do work on this thread alone, as a task beside others of its process."""
-    with one_blas_thread:
+    with one_blas_thread():
         return work(*given)
 
 
@@ -91,7 +91,7 @@ def ordered_map(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterat
     if n_threads == 1:  # also within the work of another such map
         yield from map(work, items)
         return
-    with one_blas_thread, ThreadPoolExecutor(n_threads) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
         waiting: deque[Future[Result]] = deque()
         try:
             for item in items:

@@ -14,28 +14,21 @@ from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, teller, with_callbacks
 from adaam.estimators.stored_rows import PAUSE_SECONDS, counted, is_large
 from adaam.graph import Neighbors, neighbor_graph, paper_neighbors
-from adaam.large import (
-    BlockedRows,
-    Deal,
-    RowBlocks,
-    SpreadBlocks,
-    Stability,
-    dealt_array,
-    engine_of_blocks,
-    stability,
-    stream_preparation,
-    taken_rows,
-)
-from adaam.planning import Plan, check_pairs, plan_fit
+from adaam.large import RowBlocks, Stability
+from adaam.large.blocked import BlockedRows, SpreadBlocks, dealt_array, engine_of_blocks, taken_rows
+from adaam.large.row_blocks import Deal
+from adaam.large.stability import stability
+from adaam.planning import Plan, check_pairs, plan
 from adaam.prepare import (
     LinearMap,
     Preparation,
+    fit_preparation,
     prepared_sample,
     resolve_preparation,
     row_weights,
     warn_of_unlike_units,
 )
-from adaam.rows import ArrayRows, RowsError, RowSource, as_rows, read_all
+from adaam.rows import RowsError, RowSource, as_rows, read_all
 from adaam.selection import DistinctRows, counted_clusters
 
 # The affinity that goes with each named preparation, where the caller chose none.
@@ -185,10 +178,10 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             return self
         check_clusters(self.n_clusters_, X.shape[0])
         warn_of_unlike_units(X, preparation, getattr(self, "feature_names_in_", None))
-        plan = plan_fit(X.shape, self.n_clusters_, pairs, engine)
-        with fit_phases(self, 4 if plan.exact else 2, X) as phase:
-            if plan.exact:
-                self._fit_pairs(X, sample_weight, neighbors, plan, engine, phase)
+        planned = plan(X.shape[0], X.shape[1], self.n_clusters_, pairs=pairs, engine=engine)
+        with fit_phases(self, 4 if planned.exact else 2, X) as phase:
+            if planned.exact:
+                self._fit_pairs(X, sample_weight, neighbors, planned, engine, phase)
             else:
                 with phase("preparation"):
                     blocks = self._blocks_of_array(X, sample_weight, engine)
@@ -196,7 +189,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         return self
 
     def _fit_pairs(
-        self, X: Tall, sample_weight: Any, neighbors: Any, plan: Plan, engine: Engine, phase: FitPhases
+        self, X: Tall, sample_weight: Any, neighbors: Any, planned: Plan, engine: Engine, phase: FitPhases
     ) -> None:
         """Learn from every pair: all rows are one block."""
         preparation, is_given = resolve_preparation(self.preparation), neighbors is not None
@@ -208,7 +201,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             source = Neighbors(sample, neighbors)
             graph = source(n_neighbors)
         learned = learn(AllRows(sample), method, lambda _: graph, phase=phase)
-        self._store(prepared, learned, plan, engine, X.dtype)
+        self._store(prepared, learned, planned, engine, X.dtype)
         self.n_neighbors_, self.knn_recall_ = n_neighbors, source.recall
         self.stability_: Stability | None = None
 
@@ -216,9 +209,10 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         """Deal rows in memory, or on a cluster, to blocks."""
         weights = row_weights(sample_weight, X.shape[0], engine)
         n_present = X.shape[0] if isinstance(weights, float) else int((weights > 0).sum())
-        plan = plan_fit((n_present, X.shape[1]), self.n_clusters_, self.pairs, engine, X.dtype.itemsize)
-        deal = Deal(plan.n_samples, plan.n_used, plan.n_blocks, self._seed())
-        return dealt_array(engine.asarray(X), weights, deal, resolve_preparation(self.preparation), engine), plan
+        n_features, itemsize = X.shape[1], X.dtype.itemsize
+        planned = plan(n_present, n_features, self.n_clusters_, pairs=self.pairs, engine=engine, itemsize=itemsize)
+        deal = Deal(planned.n_samples, planned.n_used, planned.n_blocks, self._seed())
+        return dealt_array(engine.asarray(X), weights, deal, resolve_preparation(self.preparation), engine), planned
 
     def _blocks_of_source(self, source: RowSource, sample_weight: Any, engine: Engine) -> tuple[BlockedRows, Plan]:
         """Read rows once, to keep those that take part; and before that to count them, if that must be."""
@@ -230,17 +224,25 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
             raise RowsError(f"{source.label}: holds {n_rows} row(s); a fit needs at least 2.")
         check_clusters(self.n_clusters_, n_rows)
         # A source that is small after all is one block, which is all pairs.
-        shape, itemsize = (n_present, source.n_features), source.dtype.itemsize
-        plan = plan_fit(shape, self.n_clusters_, self.pairs, engine, itemsize, stored=True)
-        deal = Deal(plan.n_samples, plan.n_used, plan.n_blocks, self._seed())
+        planned = plan(
+            n_present,
+            source.n_features,
+            self.n_clusters_,
+            pairs=self.pairs,
+            engine=engine,
+            itemsize=source.dtype.itemsize,
+            stored=True,
+        )
+        deal = Deal(planned.n_samples, planned.n_used, planned.n_blocks, self._seed())
         engine = engine_of_blocks(engine, deal)
         X, held = taken_rows(source, weights, deal, tell)
-        preparation = resolve_preparation(self.preparation)
-        prepared = stream_preparation(ArrayRows(X, source.label), held, preparation, engine, tell)
-        return BlockedRows(X, 1.0 if held is None else engine.asarray(held), None, deal, prepared, engine), plan
+        own_weights = 1.0 if held is None else engine.asarray(held)
+        prepared = fit_preparation(X, own_weights, resolve_preparation(self.preparation), engine)
+        tell(f"{source.label}: mean and scatter of {deal.n_used} rows")
+        return BlockedRows(X, own_weights, None, deal, prepared, engine), planned
 
     def _fit_blocks(
-        self, rows: BlockedRows | SpreadBlocks, plan: Plan, engine: Engine, phase: FitPhases, dtype: Any
+        self, rows: BlockedRows | SpreadBlocks, planned: Plan, engine: Engine, phase: FitPhases, dtype: Any
     ) -> None:
         """Learn from the pairs within row blocks."""
         with phase("row blocks"):
@@ -256,7 +258,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
                 )
             graph = partial(neighbor_graph, n_neighbors=n_neighbors)
             learned = learn(rows, method, graph, counted=counts, tell=teller(self.verbose, PAUSE_SECONDS))
-            self._store(rows.prepared, learned, plan, engine, dtype)
+            self._store(rows.prepared, learned, planned, engine, dtype)
             self.n_neighbors_, self.knn_recall_, self.stability_ = n_neighbors, None, None
             if learned.halves:
                 halves = [half.components for half in learned.halves]
@@ -268,11 +270,11 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         n_components = check_components(self.n_components, self.n_clusters_, rank)
         return MethodSettings(self.n_clusters_, n_components, self.n_iter, self._affinity_settings())
 
-    def _store(self, prepared: LinearMap, learned: LearnedMap, plan: Plan, engine: Engine, dtype: Any) -> None:
+    def _store(self, prepared: LinearMap, learned: LearnedMap, planned: Plan, engine: Engine, dtype: Any) -> None:
         """Keep what was learned."""
         self._store_map(prepared, learned.projection, learned.moments, dtype, engine)
-        self.cuts_, self.plan_ = learned.cuts, plan
-        self.pairs_ = "all" if plan.exact else RowBlocks(plan.block_rows, plan.n_blocks, self._seed())
+        self.cuts_, self.plan_ = learned.cuts, planned
+        self.pairs_ = "all" if planned.exact else RowBlocks(planned.block_rows, planned.n_blocks, self._seed())
 
     def _arrived(self, X: Any, pairs: Any) -> Any:
         """Validate rows at the door; a source too large to load stays one."""

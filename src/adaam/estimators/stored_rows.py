@@ -7,7 +7,8 @@ import numpy as np
 from adaam._checks import check_weights
 from adaam._typing import FloatMatrix, FloatVector
 from adaam.estimators.phases import teller
-from adaam.large import Deal, taken_rows
+from adaam.large.blocked import taken_rows
+from adaam.large.row_blocks import Deal
 from adaam.planning import LOADED_BYTES
 from adaam.rows import RowSource, counted_rows, n_bytes, read_all
 

@@ -1,6 +1,6 @@
 """Rows in blocks, each prepared when it is asked for: in memory, or on a cluster."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
@@ -17,7 +17,7 @@ from adaam.engines.cluster.rows import dealt
 from adaam.engines.cluster.workers import Workers, task_engine
 from adaam.engines.compiled import chosen_kernels
 from adaam.large.row_blocks import Deal
-from adaam.prepare import LinearMap, Preparation, Sample, fit_preparation
+from adaam.prepare import LinearMap, Preparation, Sample, fit_preparation, working_type
 from adaam.progress import Teller
 from adaam.rows import RowsError, RowSource, checked_blocks
 
@@ -44,19 +44,14 @@ class SpreadBlocks:
     def totals(self, jobs: Sequence[Job], tell: Callable[[int], None]) -> list[Any]:
         """Sum of what each job makes of its blocks; `tell` hears of each group done."""
         calls, places = [], []
+        kernels, n_rows = self.engine.kernels, self.deal.n_used
         for place, job in enumerate(jobs):
             for group, (first, end) in zip(self.groups, pairwise(self.first_blocks), strict=True):
                 blocks = [block for block in job.blocks if first <= block < end]
                 if blocks:
-                    calls.append(
-                        (group_sum, job.work, self.engine.kernels, self.deal.n_used, group, np.array(blocks) - first)
-                    )
+                    calls.append((group_sum, job.work, kernels, n_rows, group, np.array(blocks) - first))
                     places.append((place, blocks[-1]))
-        found: list[Any] = [None] * len(jobs)
-        for (place, last), part in zip(places, self.workers.in_turn("row-blocks", calls), strict=True):
-            found[place] = part if found[place] is None else found[place] + part
-            tell(last)
-        return found
+        return added_up(len(jobs), places, self.workers.in_turn("row-blocks", calls), tell)
 
 
 def dealt_spread(X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engine: DaskEngine) -> SpreadBlocks:
@@ -65,16 +60,12 @@ def dealt_spread(X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engi
     n_groups, workers = min(deal.n_blocks, len(rows.sizes)), rows.workers
     first = np.arange(n_groups + 1) * deal.n_blocks // n_groups
     starts = np.array([*(deal.block(block).start for block in range(deal.n_blocks)), deal.n_used])
-    groups, preparation = (
-        dealt(rows, weights, deal.places, tuple(starts[first])),
-        workers.share("preparation", prepared),
-    )
-    samples = [
-        workers.call(
-            "prepare", prepared_blocks, engine.kernels, deal.n_used, group, np.diff(starts[low : high + 1]), preparation
-        )
-        for group, (low, high) in zip(groups, pairwise(first), strict=True)
-    ]
+    groups = dealt(rows, weights, deal.places, tuple(starts[first]))
+    shared = workers.share("preparation", prepared)
+    samples = []
+    for group, (low, high) in zip(groups, pairwise(first), strict=True):
+        sizes = np.diff(starts[low : high + 1])
+        samples.append(workers.call("prepare", prepared_blocks, engine.kernels, deal.n_used, group, sizes, shared))
     return SpreadBlocks(samples, first, deal, prepared, engine, workers)
 
 
@@ -124,8 +115,8 @@ class BlockedRows:
         places = self.deal.block(index)
         rows = places if self.order is None else self.order[places]
         X = self.X[rows]
-        if isinstance(X, np.ndarray) and X.dtype.kind != "f":
-            X = X.astype(np.float64)
+        if isinstance(X, np.ndarray):
+            X = X.astype(working_type(X), copy=False)
         block, weights = self.engine.distinct(self.engine.asarray(X), at(self.weights, rows))
         sample = Sample(self.prepared.apply(block, self.engine), weights, self.engine)
         if 8 * self.deal.n_used * len(self.prepared.components) <= KEPT_BYTES:
@@ -135,16 +126,23 @@ class BlockedRows:
     def totals(self, jobs: Sequence[Job], tell: Callable[[int], None]) -> list[Any]:
         """Sum of what each job makes of its blocks; `tell` hears of each block done."""
         items = [(job, block) for job, given in enumerate(jobs) for block in given.blocks]
-        found: list[Any] = [None] * len(jobs)
 
         def part(item: int) -> Any:
             job, block = items[item]
             return jobs[job].work(self.sample(block))
 
-        for (job, block), made in zip(items, self.engine.each(part, range(len(items))), strict=True):
-            found[job] = made if found[job] is None else found[job] + made
-            tell(block)
-        return found
+        return added_up(len(jobs), items, self.engine.each(part, range(len(items))), tell)
+
+
+def added_up(
+    n_jobs: int, places: Sequence[tuple[int, int]], parts: Iterable[Any], tell: Callable[[int], None]
+) -> list[Any]:
+    """Sum of the parts of each job, as they come; a part's place is its job and the last of its blocks."""
+    found: list[Any] = [None] * n_jobs
+    for (job, last), part in zip(places, parts, strict=True):
+        found[job] = part if found[job] is None else found[job] + part
+        tell(last)
+    return found
 
 
 def engine_of_blocks(engine: Engine, deal: Deal) -> Engine:
@@ -158,47 +156,43 @@ def dealt_array(
     X: Tall, weights: Column, deal: Deal, preparation: Preparation, engine: Engine
 ) -> BlockedRows | SpreadBlocks:
     """Deal rows in memory, or on a cluster, to blocks, and prepare those that take part; of weight zero none do."""
-    everything = deal.n_used == deal.n_rows
     engine = engine_of_blocks(engine, deal)
+    everything = deal.n_used == deal.n_rows
     if everything and isinstance(engine, DaskEngine):
         return dealt_spread(X, weights, deal, fit_preparation(X, weights, preparation, engine), engine)
     counts = spread(engine.to_host(weights), X.shape[0])
     present, places = np.flatnonzero(counts), deal.places(np.arange(deal.n_rows))
     used = places < deal.n_used
+    order: Any = np.empty(deal.n_used, np.intp)
+    order[places[used]] = present[used]
     if isinstance(engine, DaskEngine):
         held = np.zeros(len(counts))
-        held[present[used]] = counts[present[used]]
+        held[order] = counts[order]
         return dealt_spread(X, weights, deal, fit_preparation(X, held, preparation, engine), engine)
-    order = np.empty(deal.n_used, np.intp)
-    order[places[used]] = present[used]
-    if everything:
-        return BlockedRows(X, weights, order, deal, fit_preparation(X, weights, preparation, engine), engine)
-    taken, held = X[order], at(weights, order)
-    return BlockedRows(taken, held, None, deal, fit_preparation(taken, held, preparation, engine), engine)
+    if not everything:
+        X, weights, order = X[order], at(weights, order), None
+    return BlockedRows(X, weights, order, deal, fit_preparation(X, weights, preparation, engine), engine)
 
 
 def taken_rows(
     source: RowSource, weights: FloatVector | None, deal: Deal, tell: Teller
 ) -> tuple[FloatMatrix, FloatVector | None]:
     """Read a source and keep the rows that take part, with their weights, in the order of the deal."""
-    X = np.empty((deal.n_used, source.n_features), source.dtype)
-    kept_weights = None if weights is None else np.ones(deal.n_used)
-    n_seen = n_present = 0
-    for _, block in checked_blocks(source):
-        rows = np.arange(len(block)) if weights is None else np.flatnonzero(weights[n_seen : n_seen + len(block)])
-        n_seen += len(block)
+    X, held = np.empty((deal.n_used, source.n_features), source.dtype), np.empty(deal.n_used)
+    n_present = 0
+    for start, block in checked_blocks(source):
+        counts = np.ones(len(block)) if weights is None else weights[start : start + len(block)]
+        rows = np.flatnonzero(counts)
         if n_present + len(rows) > deal.n_rows:
             break
         places = deal.places(np.arange(n_present, n_present + len(rows)))
         used = places < deal.n_used
-        X[places[used]] = block[rows[used]]
-        if weights is not None and kept_weights is not None:
-            kept_weights[places[used]] = weights[n_seen - len(block) + rows[used]]
+        X[places[used]], held[places[used]] = block[rows[used]], counts[rows[used]]
         n_present += len(rows)
-        tell(f"{source.label}: rows taken from {n_seen}")
+        tell(f"{source.label}: rows taken from {start + len(block)}")
     if n_present != deal.n_rows:
         raise RowsError(
             f"{source.label}: gave another number of rows at the second pass. A function of row blocks must return a "
             "new iterator over the same rows at each call, and a file must not change while it is read."
         )
-    return X, kept_weights
+    return X, None if weights is None else held

@@ -40,17 +40,13 @@ class Stability:
         return int((self.angles < FIRM_DEGREES).sum())
 
     def __str__(self) -> str:
-        def line(name: str, values: FloatVector) -> str:
-            return f"  {name:<11}" + " ".join(f"{value:5.1f}" for value in values)
-
-        return "\n".join(
-            [
-                f"{self.n_firm} of {len(self.angles)} directions are firm: two halves of {self.n_rows} rows agree on "
-                f"them within {FIRM_DEGREES:.0f} degrees",
-                line("shared", self.angles),
-                line("components", self.directions),
-            ]
-        )
+        lines = [
+            f"{self.n_firm} of {len(self.angles)} directions are firm: two halves of {self.n_rows} rows agree on them "
+            f"within {FIRM_DEGREES:.0f} degrees"
+        ]
+        for name, values in (("shared", self.angles), ("components", self.directions)):
+            lines.append(f"  {name:<11}" + " ".join(f"{value:5.1f}" for value in values))
+        return "\n".join(lines)
 
 
 def stability(components: FloatMatrix, halves: list[FloatMatrix], gram: FloatMatrix, n_rows: int) -> Stability:

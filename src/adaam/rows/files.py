@@ -16,7 +16,7 @@ from adaam.rows.sources import (
     RowsError,
     RowSource,
     check_numbers,
-    check_width,
+    check_table,
     rows_per_block,
 )
 from adaam.untrusted import array_header, reading
@@ -25,7 +25,6 @@ MAX_DESCRIPTION_BYTES = 1 << 20
 
 # Chunks that hold nothing but the fill value are not stored. Where all but one in so many are missing, none were made.
 MOST_MISSING = 1000
-DESCRIPTIONS = ("zarr.json", ".zarray")
 
 # What only packs and orders bytes. Others, such as "pickle", run what is in a chunk, or unpack it without bounds.
 CODECS = frozenset(
@@ -92,18 +91,15 @@ class NpyRows:
             shape, by_columns, dtype = array_header(stream)
             self._offset: int = stream.tell()
             n_there = os.fstat(stream.fileno()).st_size - self._offset
-        if len(shape) != 2 or min(shape) < 0:
-            raise RowsError(f"{self.label}: holds an array of shape {shape}, not a table of rows.")
-        self.dtype = check_numbers(self.label, dtype)
-        check_width(self.label, shape[1])
+        self.dtype = dtype
+        self.n_rows: int | None
+        self.n_rows, self.n_features = check_table(self.label, shape, dtype)
         n_bytes = math.prod(shape) * dtype.itemsize
         if n_bytes > n_there:
             raise RowsError(
                 f"{self.label}: cannot be read as .npy: it is truncated, with {n_there} of the {n_bytes} bytes that "
                 f"shape {shape} takes."
             )
-        self.n_rows: int | None = shape[0]
-        self.n_features: int = shape[1]
         self._by_rows = not by_columns or 1 in shape
 
     def blocks(self) -> Iterator[FloatMatrix]:
@@ -134,18 +130,17 @@ class ParquetRows:
     """
 
     def __init__(self, path: Any) -> None:
-        try:
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            raise ImportError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
-        self._open = pq.ParquetFile
+        self._open = pyarrow()[1].ParquetFile
         self.label = str(path)
         folder = Path(path)
         self.files = sorted(folder.rglob("*.parquet")) if folder.is_dir() else [folder]
         if not self.files:
             raise RowsError(f"{self.label}: the folder holds no .parquet file.")
+        opened = []
+        for file in self.files:
+            with reading(file, ".parquet", RowsError):
+                opened.append(self._open(file))
         with reading(self.label, ".parquet", RowsError):
-            opened = [self._opened(file) for file in self.files]
             self.names: list[str] | None = list(opened[0].schema_arrow.names)
             for file, parts in zip(self.files, opened, strict=True):
                 if list(parts.schema_arrow.names) != self.names:
@@ -159,14 +154,10 @@ class ParquetRows:
     def blocks(self) -> Iterator[FloatMatrix]:
         """Yield the rows in order."""
         for file in self.files:
-            with reading(file, ".parquet", RowsError), self._opened(file) as opened:
+            with reading(file, ".parquet", RowsError), self._open(file) as opened:
                 for batch in opened.iter_batches(batch_size=rows_per_block(self.n_features)):
                     columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
                     yield np.column_stack(columns)
-
-    def _opened(self, file: Path) -> Any:
-        with reading(file, ".parquet", RowsError):
-            return self._open(file)
 
     def _column_type(self, schema: Any) -> np.dtype[Any]:
         kinds = []
@@ -175,8 +166,19 @@ class ParquetRows:
                 kind = np.dtype(field.type.to_pandas_dtype())
             except (NotImplementedError, TypeError) as error:
                 raise RowsError(f"{self.label}: column {field.name!r} holds {field.type}, not numbers.") from error
-            kinds.append(check_numbers(f"{self.label}: column {field.name!r}", kind))
+            check_numbers(f"{self.label}: column {field.name!r}", kind)
+            kinds.append(kind)
         return np.result_type(*kinds)
+
+
+def pyarrow() -> tuple[Any, Any]:
+    """Return pyarrow and its Parquet module."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise ImportError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
+    return pa, pq
 
 
 class ZarrRows(ArrayRows):
@@ -195,7 +197,6 @@ class ZarrRows(ArrayRows):
             raise ImportError("Zarr arrays need zarr. Install it with: pip install adaam[zarr]") from error
         with reading(path, "Zarr array", RowsError):
             folder = array_folder(Path(path))
-            check_description(folder)
             # The array itself and not the group, whose summary could describe it otherwise.
             array = zarr.open_array(str(folder), mode="r")
             super().__init__(array, str(path))
@@ -208,18 +209,16 @@ class ZarrRows(ArrayRows):
 
 
 def array_folder(folder: Path) -> Path:
-    """Return the folder of the array, or of the array "X" where it is a group."""
-    description = _description(folder)
-    if description is not None and description.get("node_type", "array") == "array":
-        return folder
-    if _description(folder / "X") is None:
-        raise RowsError(f"{folder}: is a Zarr group without an array named X.")
-    return folder / "X"
+    """Return the folder of the array, or of the array "X" where it is a group.
 
-
-def check_description(folder: Path) -> None:
-    """Refuse codecs that are more than a way to pack numbers."""
-    told = _description(folder) or {}
+    Codecs that are more than a way to pack numbers are refused.
+    """
+    told = _description(folder)
+    if told is None or told.get("node_type", "array") != "array":
+        folder = folder / "X"
+        told = _description(folder)
+    if told is None:
+        raise RowsError(f"{folder.parent}: is a Zarr group without an array named X.")
     pending = [told.get("compressor"), *(told.get("filters") or ()), *(told.get("codecs") or ())]
     while pending:
         codec = pending.pop()
@@ -230,6 +229,7 @@ def check_description(folder: Path) -> None:
             raise RowsError(f"{folder}: its chunks are packed by {name!r}; use one of {', '.join(sorted(CODECS))}.")
         inner = codec.get("configuration") or {}
         pending += [*(inner.get("codecs") or ()), *(inner.get("index_codecs") or ())]
+    return folder
 
 
 def check_chunks(folder: Path, array: Any) -> None:
@@ -245,8 +245,7 @@ def check_chunks(folder: Path, array: Any) -> None:
 
 
 def _description(folder: Path) -> dict[str, Any] | None:
-    for name in DESCRIPTIONS:
-        path = folder / name
+    for path in (folder / "zarr.json", folder / ".zarray"):
         if path.is_file():
             if path.stat().st_size > MAX_DESCRIPTION_BYTES:
                 raise RowsError(f"{path}: has more than {MAX_DESCRIPTION_BYTES} bytes.")

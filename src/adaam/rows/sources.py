@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from adaam._typing import FloatMatrix
-from adaam.untrusted import UnreadableFileError
+from adaam.untrusted import NUMBERS, UnreadableFileError
 
 BLOCK_BYTES = 1 << 25  # of rows in float64, read at a time
 MAX_FEATURES = 1 << 24
@@ -62,7 +62,13 @@ def checked_blocks(source: RowSource) -> Iterator[tuple[int, FloatMatrix]]:
             )
         if len(block) == 0:
             continue
-        yield start, _finite(block, start, source)
+        rows = block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
+        # A finite sum proves every entry finite, and takes no mask of the block's size.
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_finite = np.isfinite(rows.sum())
+        if not is_finite:
+            _check_finite(rows, start, source)
+        yield start, rows
         start += len(block)
     if source.n_rows is not None and start != source.n_rows:
         raise RowsError(f"{source.label}: holds {start} rows, but {source.n_rows} were announced.")
@@ -78,34 +84,29 @@ def read_all(source: RowSource) -> FloatMatrix:
     return np.vstack([np.empty((0, source.n_features), source.dtype), *source.blocks()])
 
 
-def check_width(label: str, n_features: int) -> None:
-    """Refuse rows that no memory holds."""
-    if n_features > MAX_FEATURES:
-        raise RowsError(f"{label}: has rows of {n_features} features; {MAX_FEATURES} are the most that are read.")
+def check_table(label: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return the shape of a table of numbers; refuse what is none, and rows that no memory holds."""
+    if len(shape) != 2 or min(shape) < 0:
+        raise RowsError(f"{label}: holds an array of shape {shape}, not a table of rows.")
+    if shape[1] > MAX_FEATURES:
+        raise RowsError(f"{label}: has rows of {shape[1]} features; {MAX_FEATURES} are the most that are read.")
+    check_numbers(label, dtype)
+    return int(shape[0]), int(shape[1])
 
 
-def check_numbers(label: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+def check_numbers(label: str, dtype: np.dtype[Any]) -> None:
     """Refuse what is no number."""
-    if dtype.kind not in "fiub":
+    if dtype.kind not in NUMBERS:
         raise RowsError(f"{label}: holds {dtype}, not numbers.")
-    return dtype
 
 
-def _finite(block: FloatMatrix, start: int, source: RowSource) -> FloatMatrix:
-    rows = block if block.dtype in (np.float32, np.float64) else block.astype(np.float64)
-    # A finite sum proves every entry finite, and takes no mask of the block's size.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(rows.sum()):
-            return rows
-    bad = np.argwhere(~np.isfinite(rows))
-    if len(bad) == 0:
-        return rows
-    row, column = (int(place) for place in bad[0])
-    where = f"column {column}" if source.names is None else f"column {source.names[column]!r}"
-    raise RowsError(
-        f"{source.label}: row {start + row} holds {rows[row, column]} in {where}. Rows must be finite: "
-        "drop such rows or fill them in."
-    )
+def _check_finite(rows: FloatMatrix, start: int, source: RowSource) -> None:
+    for row, column in np.argwhere(~np.isfinite(rows))[:1]:  # none where a sum of finite numbers overflowed
+        where = f"column {column}" if source.names is None else f"column {source.names[column]!r}"
+        raise RowsError(
+            f"{source.label}: row {start + row} holds {rows[row, column]} in {where}. Rows must be finite: "
+            "drop such rows or fill them in."
+        )
 
 
 class ArrayRows:
@@ -122,15 +123,10 @@ class ArrayRows:
     """
 
     def __init__(self, array: Any, label: str = "X", names: list[str] | None = None) -> None:
-        if len(array.shape) != 2:
-            raise RowsError(f"{label}: holds an array of shape {tuple(array.shape)}, not a table of rows.")
-        self.array = array
-        self.label = label
-        self.names = names
-        self.n_rows: int | None = int(array.shape[0])
-        self.n_features = int(array.shape[1])
-        self.dtype: np.dtype[Any] = check_numbers(label, np.dtype(array.dtype))
-        check_width(label, self.n_features)
+        self.array, self.label, self.names = array, label, names
+        self.dtype: np.dtype[Any] = np.dtype(array.dtype)
+        self.n_rows: int | None
+        self.n_rows, self.n_features = check_table(label, tuple(array.shape), self.dtype)
 
     def blocks(self) -> Iterator[FloatMatrix]:
         """Yield the rows in order."""
@@ -178,7 +174,8 @@ class BlockRows:
         if first is None or first.ndim != 2:
             raise RowsError(f"{self.label}: the first block is {first!r}; blocks must be tables of rows.")
         self.n_features: int = first.shape[1]
-        self.dtype: np.dtype[Any] = check_numbers(self.label, first.dtype)
+        self.dtype: np.dtype[Any] = first.dtype
+        check_numbers(self.label, self.dtype)
 
     def blocks(self) -> Iterator[FloatMatrix]:
         """Yield the blocks as the function gives them."""
@@ -191,12 +188,7 @@ def as_rows(X: Any) -> RowSource | None:
     Memory maps and Zarr arrays count as row sources: they must not be loaded by accident.
     """
     if isinstance(X, np.ndarray):
-        return ArrayRows(X) if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub" else None
-    if is_zarr(X):
+        return ArrayRows(X) if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in NUMBERS else None
+    if type(X).__module__.partition(".")[0] == "zarr" and hasattr(X, "shape"):  # told without importing zarr
         return ArrayRows(X)
     return X if isinstance(X, RowSource) else None
-
-
-def is_zarr(array: Any) -> bool:
-    """Whether an object is a Zarr array, told without importing zarr."""
-    return type(array).__module__.partition(".")[0] == "zarr" and hasattr(array, "shape")

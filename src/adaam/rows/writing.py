@@ -13,6 +13,7 @@ from numpy.lib import format as npy
 
 from adaam._typing import FloatMatrix
 from adaam.files import atomic_file, spreadsheet_text
+from adaam.rows.files import pyarrow
 from adaam.rows.sources import RowsError, as_rows, checked_blocks
 
 # Writes blocks to a stream under column names; returns the number of rows.
@@ -74,21 +75,19 @@ def write_npy(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
     """Write a .npy file; its header leaves room, so that the number of rows is filled in at the end."""
     dtype: np.dtype[Any] = np.dtype(np.float64)
 
-    def header(n_rows: int) -> bytes:
-        text = io.BytesIO()
+    def write_header(n_rows: int) -> None:
         fields = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": (n_rows, len(names))}
-        npy.write_array_header_1_0(text, fields)
-        return text.getvalue()
+        npy.write_array_header_1_0(stream, fields)
 
     n_rows = 0
-    stream.write(header(0))
+    write_header(0)
     for block in blocks:
         if n_rows == 0:  # the length of a header does not depend on the type of numbers
             dtype = block.dtype
         stream.write(np.ascontiguousarray(block, dtype).data)
         n_rows += len(block)
     stream.seek(0)
-    stream.write(header(n_rows))
+    write_header(n_rows)
     return n_rows
 
 
@@ -110,11 +109,7 @@ def write_csv(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
 
 def write_parquet(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str]) -> int:
     """Write a Parquet file, a row group a block."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise ImportError("Parquet files need pyarrow. Install it with: pip install adaam[parquet]") from error
+    pa, pq = pyarrow()
 
     def table(block: FloatMatrix) -> Any:
         return pa.Table.from_arrays([pa.array(np.ascontiguousarray(column)) for column in block.T], names=names)
