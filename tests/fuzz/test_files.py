@@ -31,7 +31,8 @@ def test_a_mutant_that_was_once_mishandled_is_not_again(case):
 def attacked(*options):
     """Run the attack as a command: it forks, which a process that has threads must not."""
     command = [sys.executable, "-m", "fuzz.attack", *map(str, options)]
-    environment = os.environ | {"PYTHONPATH": str(CASES.parents[1])}
+    paths = [str(CASES.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 import oracles
-from adaam import HeatKernel
+from adaam import LPP, HeatKernel
 from adaam.affinity import (
     DiagonalAffinity,
     SparseAffinity,
@@ -135,9 +136,23 @@ def test_weighted_rows_give_the_grams_of_their_copies(seed, n, k):
 
 
 def test_sparse_affinity_takes_any_symmetric_matrix(rng):
-    from scipy.sparse import csr_array
-
     A = rng.standard_normal((20, 20))
     A += A.T
     X = rng.standard_normal((20, 3))
     np.testing.assert_allclose(SparseAffinity(csr_array(A), ENGINE).gram(X), X.T @ A @ X, atol=1e-12)
+
+
+class EmptyLooking(SparseAffinity):
+    """An affinity whose length is 0: a container of nothing, by Python's rules of truth."""
+
+    def __len__(self):
+        return 0
+
+
+def test_an_affinity_that_counts_as_false_is_used_all_the_same(rng):
+    X = rng.standard_normal((20, 4))
+    distances = ((X[:, None] - X) ** 2).sum(axis=2)
+    weights = csr_array(np.exp(-distances))
+    expected = LPP(2).fit(X, affinity=weights).components_
+    found = LPP(2).fit(X, affinity=EmptyLooking(weights, CPUEngine())).components_
+    np.testing.assert_array_equal(found, expected)

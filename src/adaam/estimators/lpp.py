@@ -102,7 +102,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
             n_components = check_components(self.n_components, self.n_components, sample.X.shape[1])
             with phase("affinity"):
                 source = Neighbors(sample, neighbors)
-                value = given or learner.learn(sample, source)
+                value = learner.learn(sample, source) if given is None else given
             with phase("projection"):
                 projection = lpp(sample, value, n_components, scaling)
 
