@@ -69,6 +69,7 @@ class TruncatedSpectrumWarning(UserWarning):
     """Fewer components were kept than the share of the variance that was asked for takes."""
 
 
+@dataclass(eq=False, repr=False)
 class Preparation(BaseEstimator):
     """How rows are prepared before anything is learned from them.
 
@@ -92,12 +93,9 @@ class Preparation(BaseEstimator):
     AdaAM(n_clusters=3, preparation=Preparation(keep=0.95, row_scaling='none'))
     """
 
-    def __init__(
-        self, row_scaling: RowScaling = "unit", keep: float = 0.99, column_scaling: ColumnUnits = "none"
-    ) -> None:
-        self.row_scaling = row_scaling
-        self.keep = keep
-        self.column_scaling = column_scaling
+    row_scaling: RowScaling = "unit"
+    keep: float = 0.99
+    column_scaling: ColumnUnits = "none"
 
 
 PREPARATIONS = {

@@ -1,6 +1,6 @@
 """Clustering in a metric that is chosen, or learned, without labels."""
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from adaam.estimators.membership import KnownRows, Voters, cluster_order, own_sh
 from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
 from adaam.estimators.spread_clustering import HOST, SpreadRows, known_rows, spread_labels, spread_metric
 from adaam.estimators.stored_rows import is_large, rows_at_hand
-from adaam.partition import ClusterLayer, layered, tree_of
+from adaam.partition import layered, tree_of
 from adaam.prepare import row_weights
 from adaam.rows import as_rows, checked_blocks
 from adaam.selection import HEADS, DistinctRows, Task, counted_clusters
@@ -31,6 +31,7 @@ FEW_STARTS = 3  # fewer say little
 LEARNERS = "AdaAM, LPP, PCAN or PreparedMetric, or None to have one chosen"
 
 
+@dataclass(eq=False, repr=False)
 class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     """Cluster rows in the metric that suits them, chosen without labels.
 
@@ -137,31 +138,15 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     'graph'
     """
 
-    cluster_layers_: tuple[ClusterLayer, ...]
-    memberships_: csr_array | None
-    probabilities_: FloatVector | None
-    outlier_scores_: FloatVector | None
-
-    def __init__(
-        self,
-        n_clusters: int | str = 8,
-        *,
-        learner: LinearMetric | None = None,
-        head: str = "auto",
-        n_init: int = 10,
-        contamination: float = 0.0,
-        random_state: Any = 0,
-        engine: str | Engine = "auto",
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.learner = learner
-        self.head = head
-        self.n_init = n_init
-        self.contamination = contamination
-        self.random_state = random_state
-        self.engine = engine
-        self.verbose = verbose
+    n_clusters: int | str = 8
+    _: KW_ONLY
+    learner: LinearMetric | None = None
+    head: str = "auto"
+    n_init: int = 10
+    contamination: float = 0.0
+    random_state: Any = 0
+    engine: str | Engine = "auto"
+    verbose: int = 0
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, neighbors: Any = None) -> Self:

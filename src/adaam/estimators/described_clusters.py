@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
-from adaam._typing import IntVector
+from adaam._typing import FloatVector, IntVector
 from adaam.cluster_profile import ClusterProfiles, engine_profiles
 from adaam.estimators.linear_metric import LinearMetric, feature_names
 from adaam.metric import FeatureContributions
+from adaam.partition import ClusterLayer
 from adaam.selection import DistinctRows
 
 if TYPE_CHECKING:  # the page is loaded when it is asked for
@@ -22,6 +24,10 @@ class DescribedClusters(LinearMetric):
     cluster_profiles_: ClusterProfiles
     labels_: IntVector
     n_clusters_: int
+    cluster_layers_: tuple[ClusterLayer, ...]
+    memberships_: csr_array | None
+    probabilities_: FloatVector | None
+    outlier_scores_: FloatVector | None
 
     def explain(  # type: ignore[override]
         self, a: Any = None, b: Any = None, *, names: Sequence[str] | None = None

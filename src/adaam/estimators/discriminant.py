@@ -1,5 +1,6 @@
 """A metric learned from a partition: distances in standard deviations within its clusters."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from adaam.prepare import LinearMap, Preparation, Sample, prepared_sample, resol
 from adaam.projection import discriminant
 
 
+@dataclass(eq=False, repr=False)
 class DiscriminantMetric(LinearMetric):
     """Linear discriminant map of a partition, in the form of a learned metric.
 
@@ -45,9 +47,9 @@ class DiscriminantMetric(LinearMetric):
     (1797, 9)
     """
 
-    def __init__(self, preparation: str | Preparation = "unit", *, engine: str | Engine = "auto") -> None:
-        self.preparation = preparation
-        self.engine = engine
+    preparation: str | Preparation = "unit"
+    _: KW_ONLY
+    engine: str | Engine = "auto"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the map.

@@ -14,6 +14,7 @@ BLOCK_ROWS_PER_CLUSTER = 100
 SHUFFLE_ROUNDS = 6
 
 
+@dataclass(eq=False, repr=False)
 class RowBlocks(BaseEstimator):
     """Learn from the pairs within random blocks of rows: cost grows with n, not with n².
 
@@ -45,10 +46,9 @@ class RowBlocks(BaseEstimator):
     10
     """
 
-    def __init__(self, n_rows: int | None = None, n_blocks: int | None = None, random_state: int = 0) -> None:
-        self.n_rows = n_rows
-        self.n_blocks = n_blocks
-        self.random_state = random_state
+    n_rows: int | None = None
+    n_blocks: int | None = None
+    random_state: int = 0
 
     def check(self) -> None:
         """Raise if a setting is out of range."""

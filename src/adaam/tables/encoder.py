@@ -1,7 +1,7 @@
 """From a table of columns of every kind to a matrix of numbers, by a plan that is plain data and serves new rows."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from adaam.tables.treatment import Wish, treated
 CATEGORY_DEVIATION = 0.5
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TableEncoder(TransformerMixin, BaseEstimator):
     r"""Turn a table with columns of every kind into numbers, by stated defaults.
 
@@ -88,26 +89,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     array(['age', 'port=C', 'port=S'], dtype=object)
     """
 
-    def __init__(
-        self,
-        *,
-        columns: Iterable[str] | None = None,
-        drop: Iterable[str] | None = None,
-        kinds: dict[str, str] | None = None,
-        missing: str = "impute",
-        na_values: Iterable[str] = (),
-        decimal: str | None = None,
-        thousands: str | None = None,
-        max_categories: int = 20,
-    ) -> None:
-        self.columns = columns
-        self.drop = drop
-        self.kinds = kinds
-        self.missing = missing
-        self.na_values = na_values
-        self.decimal = decimal
-        self.thousands = thousands
-        self.max_categories = max_categories
+    columns: Iterable[str] | None = None
+    drop: Iterable[str] | None = None
+    kinds: dict[str, str] | None = None
+    missing: str = "impute"
+    na_values: Iterable[str] = ()
+    decimal: str | None = None
+    thousands: str | None = None
+    max_categories: int = 20
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Recognise the columns and decide what is done with each.
