@@ -5,10 +5,13 @@ import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from adaam.engines import ClusterError, DaskEngine, compiled
+from adaam.engines import ClusterError, CPUEngine, DaskEngine, compiled
 from adaam.engines.cluster.workers import task_engine
+from adaam.large.blocked import group_sum
+from adaam.prepare import Sample
 
 try:
     import numba
@@ -54,3 +57,15 @@ def test_processes_that_start_at_once_with_nothing_compiled_agree(tmp_path):
     assert all(process.returncode == 0 for process in started)
     assert len({total for total, _ in told}) == 1
     assert sorted(int(compiled) for _, compiled in told) == [0, 0, 1]
+
+
+def test_blocks_prepared_by_a_worker_with_numba_are_summed_by_one_without(monkeypatch, rng):
+    X = rng.standard_normal((40, 5))
+    prepared = Sample(X, 1.0, CPUEngine(kernels="numba"))
+    monkeypatch.setattr(compiled, "_installed", lambda: False)
+
+    def mapped(sample):
+        return sample.engine.project(sample.X, 1.0, np.zeros(5), np.eye(5))
+
+    found = group_sum(mapped, "auto", 5000, [prepared], np.array([0]))
+    np.testing.assert_allclose(found, X)

@@ -83,9 +83,10 @@ def prepared_blocks(
 
 
 def group_sum(work: Callable[[Sample], Any], kernels: str, n_rows: int, group: list[Sample], blocks: IntVector) -> Any:
-    """Sum over some blocks of a group."""
-    task_engine(kernels, n_rows, max(sample.n_rows for sample in group))  # compiled on this worker
-    return reduce(add, [work(group[block]) for block in blocks])
+    """Sum over some blocks of a group, which another worker may have prepared, with other kernels than this one has."""
+    host = task_engine(kernels, n_rows, max(sample.n_rows for sample in group))
+    samples = [sample if sample.engine == host else replace(sample, engine=host) for sample in group]
+    return reduce(add, [work(samples[block]) for block in blocks])
 
 
 @dataclass(frozen=True, slots=True)
