@@ -121,7 +121,8 @@ def downloaded(folder):
 
     def wait():
         for _ in range(200):
-            found = [path for path in home.iterdir() if path.suffix == ".csv"]
+            # The browser keeps the name by an empty file while the content comes under another one.
+            found = [path for path in home.iterdir() if path.suffix == ".csv" and path.stat().st_size]
             if found:
                 return found[0].name, list(csv.reader(io.StringIO(found[0].read_text(encoding="utf-8"))))
             time.sleep(0.05)
