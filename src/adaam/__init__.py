@@ -58,7 +58,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the parts that most programs do without, when they are first asked for."""
+    """Import optional submodules when they are first accessed."""
     if name in ("displays", "export"):
         return import_module(f"adaam.{name}")
     raise AttributeError(f"module 'adaam' has no attribute {name!r}")

@@ -1,6 +1,6 @@
-"""What comes in at the door: parameters, weights, rows, and arrays of other libraries under `array_api_dispatch`.
+"""Input validation: parameters, weights, rows, and arrays of other libraries under `array_api_dispatch`.
 
-Messages name the parameter, its value, the fact that stops it and the way out; warnings likewise.
+Errors and warnings name the parameter, its value, the problem and the remedy.
 """
 
 import inspect
@@ -20,29 +20,29 @@ from adaam._typing import FloatVector, HostRows
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# Rows that can be counted in float64, one by one.
+# Most rows that float64 counts exactly.
 MOST_ROWS = 2.0**53
 
 # Rows with less than this share of all weight are left out.
 LEAST_SHARE = 1e-14
 
-# Share by which a sum of equal weights may differ from their number times one of them.
+# Relative rounding error allowed in a sum of equal weights.
 ROUNDING = 1e-12
 
-# Longest rows that can be scaled to unit length.
+# Largest length of a row that can be scaled to unit length.
 LARGEST = 1e307
 
 # Magnitudes between these can be squared and summed over many rows and features; by precision.
 SQUARABLE = {np.dtype(np.float32): (1e-15, 1e15), np.dtype(np.float64): (1e-140, 1e140)}
 
-CACHED_NUMBERS = 1 << 15  # that a pass over rows looks at together
+CACHED_NUMBERS = 1 << 15  # in a block of a pass over rows, so that it fits into cache
 
-# Frames of the library, and those that scikit-learn and joblib put around its methods.
+# Packages whose stack frames are skipped to find the caller: the library, and those that wrap its methods.
 INNER = ("adaam", "sklearn", "joblib")
 
 
 def check_whole(name: str, value: Any, *, at_least: int = 1) -> int:
-    """Return a whole number that is at least `at_least`."""
+    """Return an integer that is at least `at_least`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise TypeError(f"{name}={value!r} is a {type(value).__name__}; it must be a whole number >= {at_least}.")
     if value < at_least:
@@ -76,19 +76,19 @@ def check_kind(name: str, value: Any, kind: type, shown: str) -> Any:
 
 
 def check_object(name: str, value: Any) -> None:
-    """Raise where a class was passed in place of one of its objects."""
+    """Raise if a class was passed in place of an instance."""
     if isinstance(value, type):
         raise TypeError(f"{name}={value.__name__} is a class; pass one of its objects, {value.__name__}().")
 
 
 def check_clusters(n_clusters: int, n_samples: int) -> None:
-    """There are no more clusters than rows."""
+    """Raise if there are more clusters than rows."""
     if n_clusters > n_samples:
         raise ValueError(f"n_clusters={n_clusters} exceeds n_samples={n_samples}. Use n_clusters <= {n_samples}.")
 
 
 def check_components(n_components: Any, default: int, rank: int) -> int:
-    """Number of components to learn; a default gives way to a smaller rank, an explicit number does not."""
+    """Return the number of components; the default is limited to the rank, an explicit number above it raises."""
     if n_components is None:
         return min(default, rank)
     wanted = check_whole("n_components", n_components)
@@ -112,9 +112,9 @@ def check_weights(sample_weight: Any, n_samples: int) -> FloatVector:
 def row_counts(weights: Any, n_samples: int) -> Any:
     """Return how many equal rows each row counts as, from an array of weights of any kind.
 
-    Weights are counts, whole or not. Weights that sum to less than the number of rows that have any, as those that sum
-    to 1, cannot be: these are relative, and scaled to a mean of 1 over the rows of positive weight. A row with less
-    than 1e-14 of all weight is lost in the rounding of sums over rows, and left out.
+    Weights are counts, integer or fractional. Weights that sum to less than the number of rows of positive weight, such
+    as those that sum to 1, are relative instead, and are scaled to a mean of 1 over these rows. A row with less than
+    1e-14 of all weight would be lost in the rounding of sums over rows, and is left out.
     """
     shape = tuple(weights.shape)
     if shape != (n_samples,):
@@ -122,7 +122,7 @@ def row_counts(weights: Any, n_samples: int) -> Any:
     least, most = float(weights.min()), float(weights.max())
     if least < 0:
         raise ValueError(f"sample_weight holds {least}, and a row cannot count fewer than 0 times. Use weights >= 0.")
-    # The sum of weights that are not too large tells of NaN where the order of comparisons has hidden it.
+    # Comparisons may miss a NaN; the sum does not, and weights up to the limit cannot overflow it.
     total = float(weights.sum()) if most <= MOST_ROWS else most
     if not np.isfinite(total):
         raise ValueError("sample_weight contains NaN or infinity. Use finite weights >= 0.")
@@ -139,15 +139,15 @@ def row_counts(weights: Any, n_samples: int) -> Any:
         return weights if least >= LEAST_SHARE * total else weights * (weights >= LEAST_SHARE * total)
     relative = weights / most
     sum_of_relative = float(relative.sum())
-    if n_present - sum_of_relative <= n_present * ROUNDING:  # all alike: no weights at all
+    if n_present - sum_of_relative <= n_present * ROUNDING:  # all equal: treated as unweighted
         return (weights > 0) * 1.0
     return relative * (relative >= LEAST_SHARE * sum_of_relative) * (n_present / sum_of_relative)
 
 
 def host_rows(model: Any, X: Any, *, reset: bool) -> tuple[HostRows, float]:
-    """Validate rows on the host, dense or sparse, by scikit-learn's checks; a fit, which resets, wants two or more.
+    """Validate rows on the host, dense or sparse, by scikit-learn's checks; a fit, which resets, needs two or more.
 
-    Returned with them is their largest magnitude, which also tells whether all are finite: one pass for both.
+    Also returns their largest magnitude, which is finite only if all numbers are: one pass for both.
     """
     validated = partial(
         validate_data,
@@ -161,12 +161,12 @@ def host_rows(model: Any, X: Any, *, reset: bool) -> tuple[HostRows, float]:
     rows = validated(ensure_all_finite=False)
     largest = largest_magnitude(rows)
     if not np.isfinite(largest):
-        validated()  # raises, in scikit-learn's words
+        validated()  # raises scikit-learn's error
     return widened(rows, largest), largest
 
 
 def widened(X: HostRows, largest: float) -> HostRows:
-    """Return host rows as they are, or float32 ones in float64 where their squares leave the range of float32."""
+    """Convert float32 host rows to float64 if their squares leave the range of float32; return others as they are."""
     if X.dtype != np.float32:
         return X
     least, most = SQUARABLE[X.dtype]
@@ -175,18 +175,18 @@ def widened(X: HostRows, largest: float) -> HostRows:
 
 
 def largest_magnitude(X: HostRows) -> float:
-    """Largest magnitude in dense or sparse host rows, NaN where one is NaN; 0 where there is none."""
+    """Largest magnitude in dense or sparse host rows; NaN if one is NaN, 0 if there are none."""
     values = X.data if issparse(X) else X.T if X.flags.f_contiguous else X
     if not values.size:
         return 0.0
-    # Blocks that stay in a cache, since they are looked at twice.
+    # Blocks that fit into cache, since each is read twice.
     step = max(1, CACHED_NUMBERS * len(values) // values.size)
     blocks = (values[start : start + step] for start in range(0, len(values), step))
     return float(np.max([(block.max(), -block.min()) for block in blocks]))
 
 
 def check_magnitude(name: str, largest: float, dtype: Any, *, learning: bool) -> None:
-    """Raise where squares of rows would overflow; or vanish, all of them, where something is to be learned."""
+    """Raise if squares of rows would overflow or, with `learning`, if all of them would underflow."""
     least, most = SQUARABLE[np.dtype(dtype)]
     vanish = learning and 0.0 < largest < least
     if largest <= most and not vanish:
@@ -200,7 +200,7 @@ def check_magnitude(name: str, largest: float, dtype: Any, *, learning: bool) ->
 
 
 def check_lengths(name: str, largest: float, *, learning: bool = False) -> None:
-    """Raise where a row that is to be scaled to unit length is too long for that, or all are too short."""
+    """Raise if a row is too long to be scaled to unit length or, with `learning`, if all are too short."""
     if not largest <= LARGEST:
         raise ValueError(
             f"{name} holds a row whose length overflows in float64, so that it cannot be scaled to unit length. "
@@ -214,7 +214,7 @@ def check_lengths(name: str, largest: float, *, learning: bool = False) -> None:
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
-    """Warn at the line that called into the library, however deep in it."""
+    """Issue a warning that points to the line that called into the library."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in INNER:
         level, frame = level + 1, frame.f_back
@@ -222,9 +222,9 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 def in_kind(method: Method) -> Method:
-    """Let a method of one array see NumPy, and give its answer back as the kind of array that came in.
+    """Decorate a method of one array: pass it NumPy, and convert its result back to the kind of array that came in.
 
-    Arrays that the estimator's engine takes as they are go through untouched.
+    Arrays that the estimator's engine works on are passed through unchanged.
     """
 
     @wraps(method)
@@ -264,6 +264,6 @@ def on_host(X: Any) -> Any:
 
 
 def _is_tensor(X: Any) -> bool:
-    """Whether X is a PyTorch tensor, which names no namespace of its own; told without loading PyTorch."""
+    """Whether X is a PyTorch tensor, which has no `__array_namespace__`; does not import PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(X, torch.Tensor)

@@ -1,4 +1,4 @@
-"""Names of array kinds and of the words that options take."""
+"""Type aliases of arrays, and of the strings that options take."""
 
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, csr_matrix
 
-# NumPy's stubs lose the precision of floats in promotion and call weighted counts whole, so that there the names alone
-# carry the meaning; whole numbers and masks are told apart by mypy.
+# NumPy's stubs lose the precision of floats in promotion and type weighted counts as integers, so aliases of floats are
+# for the reader only; mypy distinguishes integers and masks.
 FloatVector: TypeAlias = npt.NDArray[Any]
 FloatMatrix: TypeAlias = npt.NDArray[Any]
 IntVector: TypeAlias = npt.NDArray[np.integer[Any]]
@@ -15,12 +15,12 @@ IntMatrix: TypeAlias = npt.NDArray[np.integer[Any]]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Sparse: TypeAlias = csr_array | csr_matrix
 
-# Rows on the host: NumPy or CSR, whose types SciPy does not tell.
+# Rows on the host: NumPy or CSR, for which SciPy has no type annotations.
 HostRows: TypeAlias = Any
 
 
 class Tall(Protocol):
-    """A tall array, one row a sample, where the engine works: on the host, on a device, in blocks on a cluster."""
+    """A tall array, one row per sample, where the engine works: on the host, on a device, in blocks on a cluster."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -37,8 +37,8 @@ class Tall(Protocol):
         ...
 
 
-# One float64 number a row where the engine works (NumPy on the host, a tensor on a device), or a plain float where all
-# rows have the same one. It takes part in arithmetic and comparisons; only engines look inside.
+# One float64 number per row where the engine works (NumPy on the host, a tensor on a device), or a plain float if all
+# rows have the same one. It supports arithmetic and comparisons; only engines access single numbers.
 Column: TypeAlias = Any
 
 RowScaling = Literal["unit", "none"]

@@ -24,7 +24,7 @@ class FeatureEffect:
     effect: float  # Cohen's d
     mean: float  # in the cluster
     rest_mean: float  # of all other rows
-    feature: int = 0  # which feature
+    feature: int = 0  # its index
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -41,8 +41,8 @@ class ClusterProfiles:
         Mean of each feature in the cluster, and in all other rows.
     effects : ndarray of shape (n_clusters, n_features)
         Cohen's d: difference of the two means in pooled standard deviations. 0.2 is called small, 0.5 medium, 0.8
-        large. Infinite where a feature is constant in the cluster and, at another value, in the rest; 0 where there is
-        no rest.
+        large. Infinite if a feature is constant in the cluster and, at another value, in the rest; 0 if either is
+        empty.
     """
 
     names: tuple[str, ...]
@@ -131,15 +131,15 @@ def cluster_profiles(
 
 
 def engine_profiles(X: Tall, labels: IntVector, n_clusters: int, weights: Column, engine: Engine) -> ClusterProfiles:
-    """Compare each cluster with all other rows, feature by feature, where the rows are.
+    """Compare each cluster with all other rows, feature by feature, on the engine that holds the rows.
 
     Rows with the label `n_clusters` belong to no cluster.
     """
-    if isinstance(X, np.ndarray) or issparse(X):  # also an engine of a device leaves rows here that are many, or sparse
+    if isinstance(X, np.ndarray) or issparse(X):  # the GPU engine also leaves rows here, if sparse or too many
         weights, engine = weights if isinstance(weights, float) else engine.to_host(weights), CPUEngine()
     n_rows, d = X.shape
     n = total(weights, n_rows)
-    # Around the mean of all rows, squares do not drown in it; sparse rows would not stay sparse.
+    # Squares around the mean of all rows lose no digits to it; sparse rows are not centred, to stay sparse.
     center = np.zeros(d) if issparse(X) else engine.cross(None, X, weights)[0] / n
     found = engine.cluster_sums(X, labels, weights, n_clusters + 1, None if issparse(X) else center)
     counted, sums = found.weights[:n_clusters], found.sums[:n_clusters]
@@ -147,7 +147,7 @@ def engine_profiles(X: Tall, labels: IntVector, n_clusters: int, weights: Column
     means = sums / np.where(inside > 0, inside, 1.0)
     rest_means = (found.sums.sum(axis=0) - sums) / np.where(outside > 0, outside, 1.0)
     within = found.squares - inside * means**2 - outside * rest_means**2
-    # Sums of squares below their own rounding, or below that of the values, are none.
+    # Sums of squares below their own rounding, or below that of the values, count as zero.
     eps = np.finfo(np.float64).eps
     floor = 8 * eps * found.squares + n * (8 * eps * np.abs(center)) ** 2
     pooled = np.sqrt(np.where(within > floor, within, 0.0) / max(n - 2, 1))
@@ -174,7 +174,7 @@ def incomplete_profiles(X: FloatMatrix, labels: Any, n_clusters: int, names: Seq
 
 
 def superiority(values: FloatVector, members: Any) -> float:
-    """Chance that a row of a cluster has a larger value than a row outside, ties counted half: the area under ROC."""
+    """Probability that a row of a cluster has a larger value than one outside, ties counted half: the ROC AUC."""
     members = np.asarray(members, dtype=bool)
     inside, outside = int(members.sum()), int((~members).sum())
     if inside == 0 or outside == 0:
@@ -184,6 +184,6 @@ def superiority(values: FloatVector, members: Any) -> float:
 
 
 def _ratio(difference: FloatMatrix, pooled: FloatMatrix, rounding: FloatVector) -> FloatMatrix:
-    """Differences in standard deviations; without any deviation, a difference is infinite or none."""
+    """Differences in standard deviations; if these are zero, infinite, or 0 for a difference within rounding."""
     sure = np.where(np.abs(difference) > rounding, np.copysign(np.inf, difference), 0.0)
     return np.where(pooled > 0, difference / np.where(pooled > 0, pooled, 1.0), sure)

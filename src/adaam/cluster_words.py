@@ -10,8 +10,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from adaam._typing import FloatMatrix
 
-TOKENS = r"(?u)\b[^\W\d_][\w'’-]+\b"  # words of two signs or more that begin with a letter
-MAX_WORDS = 20_000
+TOKENS = r"(?u)\b[^\W\d_][\w'’-]+\b"  # words of two or more characters that begin with a letter
+MAX_WORDS = 20_000  # most frequent words that are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +25,17 @@ class WordEffect:
 
     @property
     def effect(self) -> float:
-        """Cohen's d of having it, cluster and rest weighed alike."""
+        """Cohen's d of having it, cluster and rest weighted equally."""
         variance = (self.share * (1 - self.share) + self.rest_share * (1 - self.rest_share)) / 2
         difference = self.share - self.rest_share
         return difference / variance**0.5 if variance > 0 else difference * float("inf") if difference else 0.0
 
 
 def class_tfidf(counts: Any) -> FloatMatrix:
-    """Class-based TF-IDF of word counts, one row a cluster.
+    """Class-based TF-IDF of word counts, one row per cluster.
 
     The weight of word t in cluster c is tf(t, c) · log(1 + A / f(t)): the word's share of all words of the cluster,
-    times how rare it is, where f(t) counts it in all clusters and A is the mean number of words a cluster.
+    times its rarity, where f(t) counts it in all clusters and A is the mean number of words per cluster.
 
     References
     ----------
@@ -49,9 +49,9 @@ def class_tfidf(counts: Any) -> FloatMatrix:
 
 
 def cluster_words(texts: Sequence[str], labels: Any, n_clusters: int, n: int = 10) -> list[list[WordEffect]]:
-    """Return the words that set each cluster apart, those of largest weight first.
+    """Return the words that set each cluster apart, largest weight first.
 
-    Words that are no more frequent in the cluster than in the other texts are left out, and English stop words.
+    English stop words are left out, and words that are no more frequent in the cluster than in the other texts.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def cluster_words(texts: Sequence[str], labels: Any, n_clusters: int, n: int = 1
     Returns
     -------
     list of lists of WordEffect
-        One list a cluster; empty where no word stands out.
+        One list per cluster; empty if no word stands out.
     """
     labels = np.asarray(labels)
     vectorizer = CountVectorizer(token_pattern=TOKENS, stop_words="english", max_features=MAX_WORDS)
@@ -98,7 +98,7 @@ def cluster_words(texts: Sequence[str], labels: Any, n_clusters: int, n: int = 1
 
 
 def cluster_categories(values: Any, labels: Any, n_clusters: int, least: float = 0.2) -> list[list[WordEffect]]:
-    """Return the categories of a column that are more frequent in a cluster than elsewhere, most telling first.
+    """Return the categories of a column that are more frequent in a cluster than elsewhere, largest difference first.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def cluster_categories(values: Any, labels: Any, n_clusters: int, least: float =
     Returns
     -------
     list of lists of WordEffect
-        One list a cluster, empty where it has all rows; the weight is the difference of the two shares.
+        One list per cluster, empty if it has all rows; the weight is the difference of the two shares.
     """
     labels = np.asarray(labels)
     words = np.array(["" if value is None else str(value) for value in values])

@@ -1,4 +1,4 @@
-"""Doors to other programs: fitted models as ONNX graphs, and the types that skops may load."""
+"""Export to other programs: fitted models as ONNX graphs, and the types that skops may load."""
 
 import os
 from typing import Any
@@ -18,22 +18,22 @@ from adaam.partition import LINKS_PER_ROW
 # Old enough for the runtimes in use, new enough for every operator below in double precision.
 OPSET = 17
 IR_VERSION = 8
-# Rows that are near by a product of matrices, and then ranked by their differences: rounding moves none so far.
+# Candidates beyond the voters, found by a matrix product and then ranked by differences, so that rounding hides none.
 SPARE_VOTERS = 10
 
-# A protocol buffer cannot be larger.
+# Largest protocol buffer, with some space to spare.
 LARGEST_BYTES = 2**31 - 2**20
 __all__ = ["skops_types", "to_onnx"]
 
 
-# Parts of the graph, in ONNX's own text; type 11 is double precision. Names that no node makes are constants.
+# Parts of the graph, in ONNX's text format; type 11 is double precision. Names that no node outputs are constants.
 SCALED = """
     lengths = ReduceL2 <axes = [1], keepdims = 1> (wide)
     is_zero = Less (lengths, tiny)
     divisors = Where (is_zero, one, lengths)
     scaled = Div (wide, divisors)
 """
-# |z - k|² less |z|², which is the same for every known place k.
+# |z - k|² minus |z|², which is the same for every known point k.
 OFFSETS = """
     known = Cast <to = 11> (stored)
     offsets = Gemm <alpha = -2.0, transB = 1> (mapped, known, squares)
@@ -43,8 +43,8 @@ NEAREST_ROW = """
     nearest = ArgMin <axis = 1, keepdims = 0> (offsets)
     label = Gather (labels, nearest)
 """
-# `Voters.labels`: a row that is known keeps its cluster, others take that of most of their nearest. Distances are from
-# differences: those from products cannot tell a row from itself.
+# `Voters.labels`: known rows keep their cluster, others take the majority of their nearest rows. Distances are computed
+# from differences: rounding of those from products would hide that a row is known.
 VOTED = """
     near_offsets, near = TopK <axis = 1, largest = 0, sorted = 1> (offsets, n_near)
     places = Gather (known, near)
@@ -72,7 +72,7 @@ VOTED = """
 
 
 def model_graph(onnx: Any, model: LinearMetric, kind: "np.dtype[Any]", *, labels: bool) -> Any:
-    """Graph from rows `X` to their `embedding` and, where asked for, their `label`."""
+    """Graph from rows `X` to their `embedding` and, with `labels`, their `label`."""
     constants: dict[str, Any] = {"mean": np.float64(model.mean_), "components": np.float64(model.components_.T)}
     nodes, rows = "wide = Cast <to = 11> (X)", "wide"
     if model.preparation_.row_scaling == "unit":
@@ -99,7 +99,7 @@ def model_graph(onnx: Any, model: LinearMetric, kind: "np.dtype[Any]", *, labels
 
 
 def _label(model: Any) -> tuple[str, dict[str, Any]]:
-    """What `predict` says: the nearest centre, the vote of the nearest known rows, or the nearest known row's own."""
+    """Nodes and constants of `predict`: nearest centre, vote of the nearest known rows, or label of the nearest one."""
     by_centers = isinstance(model, AdaAMClustering) and model.head_ == "k-means"
     stored = model.cluster_centers_ if by_centers else model.embedding_
     constants = {"stored": stored, "squares": np.square(stored, dtype=np.float64).sum(axis=1)}
@@ -131,7 +131,7 @@ def to_onnx(
     method: str = "auto",
     dtype: Any = None,
 ) -> Any:
-    """Turn a fitted model into an ONNX graph.
+    """Convert a fitted model to an ONNX graph.
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ def to_onnx(
     path : path-like, default=None
         Where to write the graph; None writes nothing.
     method : {"auto", "transform", "predict"}, default="auto"
-        What the graph gives: "transform" the output `embedding` of shape (rows, n_components); "predict" the output
-        `label` as well, of shape (rows,). "auto" means "predict" where the model has one.
+        Outputs of the graph: "transform" has `embedding` of shape (rows, n_components); "predict" also has `label` of
+        shape (rows,). "auto" means "predict" if the model has that method.
     dtype : {np.float32, np.float64}, default=None
         Precision of the input `X` and of `embedding`; None means that of the rows the model was fitted on.
 
@@ -149,13 +149,13 @@ def to_onnx(
     -------
     onnx.ModelProto
         The graph. Its input `X` has shape (rows, n_features) for any number of rows. Inside, it computes in double
-        precision, as `transform` does; all-zero rows stay zero where rows are scaled to unit length.
+        precision, as `transform` does; all-zero rows stay zero if rows are scaled to unit length.
 
     Notes
     -----
-    The map is kilobytes. Labels by centres (head "k-means") add little. Labels by the nearest known rows (the other
+    The map takes kilobytes. Labels by centres (head "k-means") add little. Labels by the nearest known rows (the other
     heads, and `PCAN`) need those rows in the learned space, n_distinct * n_components numbers: 0.6 MB for the digits
-    below. Running them compares every new row with every known one, all at once: pass many rows in batches.
+    below. Running such a graph compares all new rows with all known ones at once: pass many rows in batches.
 
     Examples
     --------
@@ -204,10 +204,10 @@ def to_onnx(
 
 
 def skops_types() -> list[str]:
-    """Names of all types a model of this library is made of that skops does not know by itself.
+    """Names of all types in models of this library that skops does not know by itself.
 
-    They are what to pass as `trusted` to `skops.io.load`: classes of this library, whose loading runs no code but their
-    own, and SciPy's sparse array.
+    Pass them as `trusted` to `skops.io.load`: classes of this library, whose loading runs no code but their own, and
+    SciPy's sparse array.
 
     Examples
     --------

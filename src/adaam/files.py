@@ -13,23 +13,23 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import BinaryIO
 
-# Nobody else names files so: what a killed run left behind is told by its name, and by the lock it no longer holds.
+# Names of temporary files, which no other program uses: those of killed runs are found by name and are not locked.
 PART = re.compile(r"\..+\.[0-9a-f]{8}\.adaam-part", re.DOTALL)
-LONGEST_NAME = 200  # bytes of the target's name within that of its part; systems allow 255 in all
+LONGEST_NAME = 200  # bytes of the target's name in that of its temporary file; systems allow 255 in all
 OPEN_STREAM = re.compile(r"/dev/(?:stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
 STREAMS = {"stdout": 1, "stderr": 2}
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
-# Errors of writing alone: a full disk, a file too large, a pipe whose reader has left.
+# Errors that only writing raises: a full disk, a file too large, a pipe whose reader has closed it.
 WRITE_ERRORS = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EPIPE)
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file for writing, reading and seeking that takes the place of `path` only when everything was written.
+    """Open a file for writing, reading and seeking that replaces `path` only when everything has been written.
 
-    A crash, a full disk or an interrupt half-way leaves what was at `path` before. Symbolic links are followed, and a
-    file that is replaced keeps its mode and owner. What is not a regular file (a device, a pipe) is never replaced:
-    it is written to, in one go, once everything is there.
+    After a crash, a full disk or an interrupt, `path` is as it was before. Symbolic links are followed, and a file that
+    is replaced keeps its mode and owner. Anything other than a regular file (a device, a pipe) is never replaced but
+    written to, in one go, at the end.
     """
     try:
         there = Path(path).stat() if Path(path).exists() else None
@@ -39,7 +39,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if is_open or (there is not None and not stat.S_ISREG(there.st_mode)):
             with tempfile.TemporaryFile() as stream:
                 yield stream
-                # A stream of this process goes on where it is.
+                # A stream of this process is continued at its current position.
                 handle = os.dup(STREAMS.get(name) or int(name)) if is_open else os.open(path, os.O_WRONLY)
                 _copy(stream, handle)
         else:
@@ -48,12 +48,12 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except OSError as error:
         if error.errno not in WRITE_ERRORS or error.filename is not None:
             raise
-        raise OSError(error.errno, error.strerror, str(path)) from error  # with the name, without which it comes
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the original lacks the name
 
 
 @contextmanager
 def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]:
-    """Write beside a regular file, or one that is not there yet, and take its place at the end."""
+    """Write to a temporary file beside the target, which it replaces or creates at the end."""
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{target} cannot be written: no such folder: {target.parent}.")
     if there is not None and not os.access(target, os.W_OK):
@@ -62,7 +62,7 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
     start = os.fsdecode(os.fsencode(target.name)[:LONGEST_NAME])
     part = target.with_name(f".{start}.{secrets.token_hex(4)}.adaam-part")
     try:
-        # Until it takes its place, what replaces a private file is private too; a new file is as the umask has it.
+        # The replacement of an existing file is private until it gets that file's mode; a new file follows the umask.
         with os.fdopen(_new_part(part, 0o666 if there is None else 0o600, target), "w+b") as stream:
             yield stream
             stream.flush()
@@ -70,9 +70,9 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
             if there is not None and not _made_alike(stream.fileno(), there):
                 _copy(stream, os.open(target, os.O_WRONLY | os.O_TRUNC))
                 part.unlink()
-            elif os.name != "nt":  # while it is locked, so that nobody sweeps it
+            elif os.name != "nt":  # while it is locked, so that no other process sweeps it
                 part.replace(target)
-        if os.name == "nt":  # where open files cannot be moved
+        if os.name == "nt":  # Windows cannot move open files
             part.replace(target)
     except BaseException:
         with suppress(OSError):
@@ -81,9 +81,9 @@ def _replacing(target: Path, there: os.stat_result | None) -> Iterator[BinaryIO]
 
 
 def sweep(folder: Path) -> None:
-    """Remove parts of files that killed runs left in a folder; those that are being written are locked, and stay."""
+    """Remove temporary files that killed runs left in a folder; those being written are locked, and stay."""
     for part in [path for path in folder.glob(".*.adaam-part") if PART.fullmatch(path.name)]:
-        # Whoever else may have put something of this name here: it is neither waited for nor followed.
+        # Another user may have put a pipe or a link of this name here: do not wait for it or follow it.
         flags = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
         with suppress(OSError):
             handle = os.open(part, flags)
@@ -95,15 +95,15 @@ def sweep(folder: Path) -> None:
 
 
 def spreadsheet_text(text: str) -> str:
-    """Return a word that a spreadsheet shows as it is; one that begins like a formula gets an apostrophe before it."""
+    """Return text that a spreadsheet shows as it is: with an apostrophe in front if it begins like a formula."""
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
 def lock(handle: int) -> bool:
-    """Keep an open file for this process until it is closed; False where another process has it."""
+    """Lock an open file for this process until it is closed; False if another process has locked it."""
     try:
         import fcntl
-    except ImportError:  # no such locks on this system: two runs at once are then the user's to avoid
+    except ImportError:  # no such locks on this system: it is up to the user not to start two runs at once
         return True
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -113,7 +113,7 @@ def lock(handle: int) -> bool:
 
 
 def own_lock_path(name: str) -> Path | None:
-    """Place for a lock that no other user can hold, in a folder that is ours and closed to others; None without one."""
+    """Path of a lock that no other user can hold, in a private folder of this user; None without such a folder."""
     if not hasattr(os, "getuid"):
         return None
     folder = Path(tempfile.gettempdir()) / f"adaam-{os.getuid()}"
@@ -127,7 +127,7 @@ def own_lock_path(name: str) -> Path | None:
 
 @contextmanager
 def waiting_lock(path: Path, longest_wait_s: float) -> Iterator[bool]:
-    """Hold a lock; False where it could not be had in time, since whoever holds it may have been stopped."""
+    """Wait for a lock and hold it; yields False after `longest_wait_s`, since its holder may have been stopped."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         end = monotonic() + longest_wait_s
@@ -139,7 +139,7 @@ def waiting_lock(path: Path, longest_wait_s: float) -> Iterator[bool]:
 
 
 def _new_part(part: Path, mode: int, target: Path) -> int:
-    """Make a part of the target and lock it; one that was swept before it was locked is made anew."""
+    """Create a temporary file of the target and lock it; try again if it was swept before it was locked."""
     while True:
         try:
             handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
@@ -152,7 +152,7 @@ def _new_part(part: Path, mode: int, target: Path) -> int:
 
 
 def _made_alike(handle: int, there: os.stat_result) -> bool:
-    """Give a part owner and mode of the file it replaces; False where the owner cannot be given."""
+    """Give a temporary file the owner and mode of the file it replaces; False if the owner cannot be set."""
     if not hasattr(os, "fchown"):
         return True
     own = os.fstat(handle)

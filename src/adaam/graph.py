@@ -1,4 +1,4 @@
-"""The nearest-neighbour graph of a sample: found by the engine, or taken from the caller."""
+"""The nearest-neighbour graph of a sample: computed by the engine, or given by the caller."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,16 +17,16 @@ class DisconnectedGraphWarning(UserWarning):
 
 
 def neighbor_graph(sample: Sample, n_neighbors: int) -> Graph:
-    """Find the k nearest others of each row; a row of weight w counts as w coincident rows.
+    """Find the k nearest neighbours of each row; a row of weight w counts as w coincident rows.
 
-    Rows equally far away share the places that are left for them, so that neither the order of rows nor the last bits
-    of a distance decide who is a neighbour. The graph stays where the engine works.
+    Rows tied at the last places share them, so that neither the order of rows nor the last bits of a distance decide
+    which are neighbours. The graph stays where the engine works.
     """
     return sample.engine.neighbor_graph(sample.X, n_neighbors, sample.engine_weights)
 
 
 def paper_neighbors(size: float, n_clusters: int) -> int:
-    """Neighbours of each row by the paper's rule, round(log2(n / c)), within what the rows allow."""
+    """Neighbours of each row by the paper's rule, round(log2(n / c)), limited to 1..n - 1."""
     return int(np.clip(round(np.log2(max(size / n_clusters, 1.0))), 1, max(1, int(size) - 1)))
 
 
@@ -35,7 +35,7 @@ def given_graph(neighbors: Any, n_rows: int, n_neighbors: int) -> NeighborGraph:
 
     It is (indices, distances), each of shape (n, k); or a sparse n x n array of distances, as `kneighbors_graph` and
     `KNeighborsTransformer` make it; or an object fitted on the same rows with scikit-learn's `kneighbors`, which is
-    asked for `n_neighbors`: the other two forms bring their own number.
+    called with `n_neighbors`: the other two forms have their own number.
     """
     if issparse(neighbors):
         graph = csr_array(neighbors)
@@ -89,14 +89,14 @@ def _tidy(starts: IntVector, indices: IntVector, distances: FloatVector, n_rows:
 
 @dataclass(slots=True)
 class Neighbors:
-    """Give the caller's graph, or find one on demand; warn where it is disconnected."""
+    """Return the caller's graph, or compute one on demand; warn if it is disconnected."""
 
     sample: Sample
     given: Any
     recall: float | None = None  # 1.0 once neighbours were searched, which every engine does exactly
 
     def __call__(self, n_neighbors: int) -> Graph:
-        """Return the graph of so many neighbours."""
+        """Return the graph with `n_neighbors` neighbours of each row."""
         sample, remark = self.sample, ""
         graph: Graph
         if self.given is not None:
@@ -124,7 +124,7 @@ class Neighbors:
 
 
 def check_neighbors(n_neighbors: int, size: float) -> None:
-    """Each row needs that many others."""
+    """Raise if there are too few rows for `n_neighbors` neighbours."""
     if n_neighbors > size - 1:
         raise ValueError(
             f"n_neighbors={n_neighbors} needs more than {n_neighbors} samples, but X has {size:g} "

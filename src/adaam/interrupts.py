@@ -1,4 +1,4 @@
-"""Signals that ask a process to end: raised as one exception, so that files are cleaned up, and held back in writes."""
+"""Termination signals: raised as one exception, so that files are cleaned up, and deferred during writes."""
 
 import signal
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# Ctrl-C, a polite kill, a terminal that was closed. Windows knows the first alone to be sent.
+# Ctrl-C, kill, a closed terminal. On Windows only the first is ever sent.
 STOPS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
@@ -20,7 +20,7 @@ class Interrupted(KeyboardInterrupt):
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise `Interrupted` for every signal that asks to end; those that are ignored, as by nohup, stay ignored."""
+    """Raise `Interrupted` for termination signals; those that are ignored, as under nohup, stay ignored."""
 
     def interrupt(number: int, _: Any) -> None:
         raise Interrupted(number)
@@ -31,7 +31,7 @@ def interruptible() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold signals that ask to end back until the block is done."""
+    """Defer termination signals to the end of the block."""
     came: list[int] = []
     with _handled(lambda number, _: came.append(number)):
         yield
@@ -41,7 +41,7 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def _handled(handler: Any) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # only it can set handlers, and only it runs them
+    if threading.current_thread() is not threading.main_thread():  # only that one can set and run handlers
         yield
         return
     taken = {number: old for number in STOPS if (old := signal.getsignal(number)) not in (signal.SIG_IGN, None)}

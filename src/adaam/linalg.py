@@ -1,4 +1,4 @@
-"""Small dense symmetric algebra: generalised eigenpairs on data of deficient rank, left singular vectors."""
+"""Small dense symmetric problems: generalised eigenpairs of rank-deficient data, left singular vectors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -16,16 +16,16 @@ from adaam._typing import ColumnScaling, FloatMatrix, FloatVector
 # with a redundant or constant feature: "<= 0" keeps a null direction in 115, d * eps in 27, this rule in none.
 SMALLEST_FLOOR = 1e-12
 
-# Eigenvalues closer than this share of the spectrum count as equal; their own vectors are rounding.
+# Eigenvalues closer than this share of the spectrum count as equal; their individual vectors are set by rounding.
 TIE_TOLERANCE = 1e-11
 
-ONE_THREAD_SIZE = 2048
+ONE_THREAD_SIZE = 2048  # largest eigenproblem that is solved on one thread
 
-# Below this reciprocal condition a Cholesky factor is not trusted with whitening.
+# Smallest reciprocal condition number for which a Cholesky factor is used for whitening.
 LEAST_RCOND = 1e-8
 
-# Least share of the mean degree that a direction counts with: directions of ordinary rows have far more, and with less
-# its eigenvalue would be so large that all others looked equal beside it.
+# Smallest degree of a direction, as a share of the mean degree: directions of ordinary rows have far more, and with
+# less its eigenvalue would be so large that all others would look equal in comparison.
 LEAST_DEGREE = 1e-6
 
 
@@ -54,7 +54,7 @@ def rank_floor(n_samples: int) -> float:
 
 @cache
 def thread_pools() -> ThreadpoolController:
-    """Thread pools of the libraries loaded here, BLAS among them; looking for them costs milliseconds."""
+    """Thread pools of the loaded libraries, BLAS among them; cached, since finding them takes milliseconds."""
     return ThreadpoolController()
 
 
@@ -66,8 +66,8 @@ _LIMITS: list[Any] = []  # an entry for each thread inside `one_blas_thread`; th
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread while any thread is inside: the first one in sets the limit, the last one out lifts it.
 
-    The limit is that of the process: if each thread restored what it had found, the last one could restore a limit that
-    another has long left.
+    The limit holds for the whole process: if each thread restored the limit it had found, the last one could restore
+    that of a thread that has left already.
     """
     with _LIMITS_LOCK:
         if _LIMITS:
@@ -97,14 +97,14 @@ def _let_any_thread_limit() -> None:
 def eigh(A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
     """All eigenpairs of a symmetric matrix, values ascending.
 
-    Up to moderate sizes on one thread: a second one gains little, waits in a spin on a busy machine (ten times slower
-    there), and would make the bits depend on the number of threads. Divide and conquer takes half the time of LAPACK's
-    default when all pairs are wanted. Features that are zero throughout, and principal components, are coupled to no
-    other: each has a pair of its own, and LAPACK need not see it.
+    Up to `ONE_THREAD_SIZE` on one thread: a second one gains little, spins while it waits on a busy machine (ten times
+    slower there), and would make the bits depend on the number of threads. Divide and conquer takes half the time of
+    LAPACK's default if all pairs are wanted. Rows without off-diagonal entries (features that are all zero, principal
+    components) have eigenpairs of their own and are not passed to LAPACK.
     """
     values, vectors = np.diagonal(A).astype(np.float64), np.eye(len(A))
     coupled = np.flatnonzero(np.count_nonzero(A, axis=0) > (values != 0))
-    if len(coupled):  # LAPACK refuses nothing at all
+    if len(coupled):  # LAPACK rejects empty matrices
         within = np.ix_(coupled, coupled)
         with nullcontext() if len(coupled) > ONE_THREAD_SIZE else one_blas_thread():
             values[coupled], vectors[within] = linalg.eigh(A[within], driver="evd")
@@ -132,10 +132,9 @@ def whitening(B: FloatMatrix, n_samples: int, eigh: SymmetricSolver = eigh) -> F
 
 
 def _cholesky_whitening(B: FloatMatrix, n_samples: int) -> FloatMatrix | None:
-    """Whitening by the inverse Cholesky factor of B; None where B is not positive definite or close to singular.
+    """Whitening by the inverse Cholesky factor of B; None if B is close to singular or not positive definite.
 
-    A matrix far from singular has its whole space as range, and its Cholesky factor is had in a tenth of the time of
-    its eigenpairs.
+    A matrix far from singular has full rank, and its Cholesky factor takes a tenth of the time of its eigenpairs.
     """
     if len(B) == 0:
         return np.empty((0, 0))
@@ -144,7 +143,7 @@ def _cholesky_whitening(B: FloatMatrix, n_samples: int) -> FloatMatrix | None:
         if failed:
             return None
         rcond, _ = linalg.lapack.dpocon(factor, np.abs(B).sum(axis=0).max(), uplo="L")
-        # Two orders of magnitude above the floor no eigenvalue can be below it.
+        # A reciprocal condition number two orders of magnitude above the floor rules out eigenvalues below it.
         if not rcond > max(LEAST_RCOND, 100 * rank_floor(n_samples)):
             return None
         inverse, _ = linalg.lapack.dtrtri(factor, lower=1)
@@ -154,17 +153,17 @@ def _cholesky_whitening(B: FloatMatrix, n_samples: int) -> FloatMatrix | None:
 def degree_whitening(
     B: FloatMatrix, even: Callable[[], FloatMatrix], n_samples: int, eigh: SymmetricSolver = eigh
 ) -> tuple[FloatMatrix, FloatMatrix | None]:
-    """Whiten B = X'DX also where degrees D of a signed affinity make it indefinite, or vanishing ones singular.
+    """Whiten B = X'DX, also if negative degrees D of a signed affinity make it indefinite, or zero ones singular.
 
-    An affinity with negative entries can give a row, such as an outlier, a degree below zero, and a row whose heat
-    weights underflow has none. B then has no positive length for the directions of such rows, which would be lost. The
-    degree of a direction is a'Ba / a'Ea, where E is what B would be if all rows had the mean degree; `even` gives it,
-    and is asked for only where B is not far from singular. Below `LEAST_DEGREE` it is raised to that by a matrix R: as
-    if the rows that set it apart had so much more degree and no more links. R belongs to the Laplacian X'(D - A)X too,
-    so that a direction without any degree has eigenvalue 1.
+    An affinity with negative entries can give a row, such as an outlier, a negative degree, and a row whose heat
+    weights underflow has degree zero. B is then not positive in the directions of such rows, which would be lost. The
+    degree of a direction a is a'Ba / a'Ea, where E is what B would be if all rows had the mean degree; `even` computes
+    E, and is called only if B is close to singular. Degrees below `LEAST_DEGREE` are raised to it by a matrix R, as if
+    the rows behind such a direction had more degree but no more links. R must be added to the Laplacian X'(D - A)X too,
+    so that a direction of degree zero has eigenvalue 1.
 
-    Returned are W with W'(B + R)W = I, of as many columns as X has rank, and R; or None, as for every affinity of
-    ordinary rows, where nothing had to be raised.
+    Returns W with W'(B + R)W = I, which has as many columns as X has rank, and R; instead of R None if nothing had to
+    be raised, as for every affinity of ordinary rows.
     """
     B = symmetric(B)
     W = _cholesky_whitening(B, n_samples)
@@ -176,7 +175,7 @@ def degree_whitening(
             "The degrees of the affinity have no positive sum: it links no two rows, or its negative entries outweigh "
             "the positive ones. Use a wider HeatKernel, more neighbours, or an affinity with positive row sums."
         )
-    # Columns of rows that were prepared are independent of each other, however unlike their spreads.
+    # Scaled to equal spread: columns of prepared rows are linearly independent, however different their spreads.
     spreads = np.sqrt(np.where(np.diagonal(E) > 0, np.diagonal(E), 1.0))
     white = whitening(E / np.outer(spreads, spreads), n_samples, eigh) / spreads[:, None]
     degrees, directions = eigh(symmetric(white.T @ B @ white))
@@ -184,7 +183,7 @@ def degree_whitening(
     W = white @ (directions / np.sqrt(raised))
     if raised[0] == degrees[0]:
         return W, None
-    # white' E white = I, so that directions are taken back by E itself.
+    # white' E white = I, so that multiplication by E maps directions back.
     along = directions.T @ white.T @ E
     return W, symmetric(along.T @ ((raised - degrees)[:, None] * along))
 
@@ -198,16 +197,16 @@ def degree_projection(
     eigh: SymmetricSolver = eigh,
     scaling: ColumnScaling = "unit",
 ) -> Projection:
-    """Directions of the smallest eigenvalues of X'(D - A)X a = lambda X'DX a: as many as asked for or as X has rank.
+    """Directions of the smallest eigenvalues of X'(D - A)X a = lambda X'DX a, at most as many as X has rank.
 
-    Both matrices are raised as `degree_whitening` says where X'DX is not positive definite.
+    If X'DX is not positive definite, both matrices are raised as described in `degree_whitening`.
     """
     W, raised = degree_whitening(degree_gram, even, n_samples, eigh)
-    scale = 1.0  # eigenvalues of the degree term alone
+    scale = 1.0  # eigenvalues without links, where both matrices are X'DX
     if raised is not None:
         laplacian = laplacian + raised
-        # Rounding of the laplacian, divided by the least degree, must not tell apart what is equal: 1 for all
-        # directions without degree.
+        # Directions of degree zero all have eigenvalue 1, and rounding of the Laplacian, divided by the least degree,
+        # must not separate them.
         scale = 10 * float(np.finfo(np.float64).eps) / LEAST_DEGREE / TIE_TOLERANCE
     values, vectors = whitened_eigenpairs(laplacian, W, n_components, scale=scale, eigh=eigh)
     return Projection(np.ascontiguousarray((unit_columns(vectors) if scaling == "unit" else vectors).T), values)
@@ -218,9 +217,9 @@ def whitened_eigenpairs(
 ) -> Eigenpairs:
     """Smallest eigenpairs of A a = lambda B a inside the range of B, whose `whitening` is W.
 
-    Values ascend; vectors are orthonormal under B, with no part in its null space, so that there are no more than its
-    rank. Where eigenvalues are equal, directions of larger variance a'Ba / a'a come first, so that the answer is
-    defined there too. `scale` is the size of eigenvalues that count as large, unless a larger one is found.
+    Values ascend; vectors are orthonormal under B and have no part in its null space, so that there are at most as many
+    as its rank. Among equal eigenvalues, directions of larger variance a'Ba / a'a come first, so that the result is
+    defined there too. Differences are compared with the largest magnitude of all eigenvalues, or `scale` if larger.
     """
     values, vectors = eigh(symmetric(W.T @ symmetric(A) @ W))
     vectors = W @ vectors
@@ -244,9 +243,9 @@ def unit_columns(A: FloatMatrix) -> FloatMatrix:
 def projected_left_vectors(
     laplacian: FloatMatrix, white: FloatMatrix, gram: FloatMatrix, rank: int, n_samples: int, eigh: SymmetricSolver
 ) -> FloatMatrix:
-    """Map of rows X onto the left singular vectors of XC, where C solves a pencil of this Laplacian.
+    """Map from rows X to the left singular vectors of Y = XC, where C are eigenvectors of a pencil of this Laplacian.
 
-    `white` is the `whitening` of its other matrix, and `gram` is X'X. With Y'Y = V S² V', those of Y are Y V / S.
+    `white` is the `whitening` of its other matrix, and `gram` is X'X. With Y'Y = V S² V', the vectors are Y V / S.
     """
     C = whitened_eigenpairs(laplacian, white, rank, eigh=eigh).vectors
     return C @ whitening(C.T @ gram @ C, n_samples)

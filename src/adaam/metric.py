@@ -10,10 +10,10 @@ from adaam.prepare import scaled_rows
 
 @dataclass(frozen=True, slots=True, eq=False)  # compared by identity, so that estimators can hash it
 class Mahalanobis:
-    """The metric d(u, v) = |C (u - v)|, on rows scaled to unit length where the preparation does so.
+    """The metric d(u, v) = |C (u - v)|, on rows scaled to unit length if the preparation does so.
 
-    A plain function of two vectors that scikit-learn's estimators accept as `metric`; it keeps a copy of the
-    components, so later fits do not change it.
+    A callable of two vectors that scikit-learn's estimators accept as `metric`; it keeps a copy of the components, so
+    later fits do not change it.
     """
 
     components: FloatMatrix
@@ -22,7 +22,7 @@ class Mahalanobis:
     def __call__(self, u: FloatVector, v: FloatVector) -> float:
         """Distance between two vectors."""
         pair = scaled_rows(np.vstack([u, v]).astype(np.float64), self.row_scaling)
-        # hypot squares nothing that could overflow.
+        # hypot avoids overflow of squares.
         return float(np.hypot.reduce(self.components @ (pair[0] - pair[1])))
 
     def matrix(self) -> FloatMatrix:
@@ -34,8 +34,8 @@ class Mahalanobis:
 class FeatureContributions:
     """What each input feature contributes to a metric or to one distance.
 
-    `share` sums to 1: the part of the (mean) squared distance that runs through the feature. It can be slightly
-    negative for a feature that offsets another. `sensitivity` is the distance moved per unit of the feature alone.
+    `share` sums to 1: the part of the (mean) squared distance that is due to the feature. It can be slightly negative
+    for a feature that offsets another. `sensitivity` is the distance moved if the feature alone changes by one unit.
     """
 
     names: tuple[str, ...]
@@ -56,7 +56,7 @@ class FeatureContributions:
 def contributions(names: tuple[str, ...], components: FloatMatrix, covariance: FloatMatrix) -> FeatureContributions:
     """Contributions from C and C Σ, where Σ holds the second moments of the differences; both are (m, d).
 
-    The mean squared distance is trace(C Σ C') = Σ_j (C'CΣ)_jj, one term a feature.
+    The mean squared distance is trace(C Σ C') = Σ_j (C'CΣ)_jj, one term per feature.
     """
     terms = np.einsum("ij,ij->j", components, covariance)
     total = terms.sum()

@@ -1,7 +1,7 @@
-"""What model files hold: estimators and settings of this library as JSON data with arrays beside it, and back.
+"""Contents of model files: conversion of estimators and settings to JSON data plus arrays, and back.
 
-A fitted attribute that is not in `FITTED` is neither written nor read: declare it here, with its shape in letters. The
-same letter stands for the same number throughout an estimator, and in the estimators it holds.
+A model with a fitted attribute that is not in `FITTED` is neither saved nor loaded: declare it here, with its shape in
+letters. The same letter stands for the same number throughout an estimator, and in the estimators it holds.
 """
 
 import re
@@ -26,24 +26,24 @@ from adaam.selection import ClusterCount, Selection, Trial
 from adaam.tables import Column, TableEncoder
 
 Arrays: TypeAlias = dict[str, Any]
-Sides: TypeAlias = dict[str, int]  # what each letter stands for, as far as it is known
-Contents: TypeAlias = dict[str, tuple[Any, ...]]  # the check of each attribute, and what it is given beside the value
+Sides: TypeAlias = dict[str, int]  # the number that each letter stands for, as far as known
+Contents: TypeAlias = dict[str, tuple[Any, ...]]  # the check of each attribute, and its further arguments
 
-# Plain values that estimators hold.
+# Dataclasses that estimators hold.
 ENGINES = (CPUEngine, GPUEngine, DaskEngine)
 REPORTS = (ClusterPlan, Plan, Stability, Selection, Trial, ClusterCount, ClusterLayer, ClusterProfiles, Column)
 
-# A table's columns are kept with the model that they are for: Pipeline([("table", TableEncoder()), ("model", ...)]).
+# The columns of a table are saved with their model, as Pipeline([("table", TableEncoder()), ("model", ...)]).
 TABLES = (TableEncoder, Pipeline)
 
 ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_")
 
 
-# Checks raise a ValueError that goes on after the name of the value; letters that are new are noted in `sides`.
+# Checks raise a ValueError whose message continues after the name of the value; new letters are added to `sides`.
 
 
 def array(value: Any, sides: Sides, shape: str, kind: Any = np.ndarray) -> None:
-    """Array with the sides that letters stand for."""
+    """Array of the shape that the letters stand for."""
     if not isinstance(value, kind) or value.ndim != len(shape):
         raise ValueError(f"is {_shown(value)}, not an array of {len(shape)} dimensions")
     for letter, side in zip(shape, value.shape, strict=True):
@@ -61,7 +61,7 @@ def numbers(value: Any, sides: Sides, shape: str) -> None:
 
 
 def whole_numbers(value: Any, sides: Sides, shape: str, below: str = "", least: int = 0) -> None:
-    """Array of whole numbers from `least` to below what `below` stands for."""
+    """Array of integers, at least `least` and less than the number that `below` stands for."""
     array(value, sides, shape)
     if value.dtype.kind not in "iu":
         raise ValueError(f"is of {value.dtype}")
@@ -77,7 +77,7 @@ def sparse(value: Any, sides: Sides, shape: str) -> None:
 
 
 def count(value: Any, sides: Sides, letter: str = "", below: str = "") -> None:
-    """Whole number, which may be what a letter stands for, or lie below that."""
+    """Integer, equal to the number that `letter` stands for and less than that of `below`, where given."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < sides.get(below, np.inf):
         raise ValueError(f"is {_shown(value)}, not a whole number that fits")
     if letter and sides.setdefault(letter, value) != value:
@@ -85,7 +85,7 @@ def count(value: Any, sides: Sides, letter: str = "", below: str = "") -> None:
 
 
 def number(value: Any, sides: Sides, above: float = -np.inf, or_infinite: bool = False) -> None:
-    """Finite number, or where that has a meaning an infinite one."""
+    """Finite number above `above`, or with `or_infinite` infinity."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and (above < value < np.inf or (or_infinite and value == np.inf))):
         raise ValueError(f"is {_shown(value)}, not a number")
@@ -100,14 +100,14 @@ def two_numbers(value: Any, sides: Sides) -> None:
 
 
 def names(value: Any, sides: Sides) -> None:
-    """A word for each feature."""
+    """Array of a string for each feature."""
     array(value, sides, "d")
     if not all(isinstance(name, str) for name in value):
         raise ValueError("holds a name that is no word")
 
 
 def kind(value: Any, sides: Sides, expected: Any, word: str = "") -> None:
-    """Value of a class, or a word."""
+    """Instance of a class, or the string `word`."""
     if not isinstance(value, expected) and not (isinstance(value, str) and value == word):
         raise ValueError(f"is {_shown(value)}")
 
@@ -120,7 +120,7 @@ def metric(value: Any, sides: Sides) -> None:
 
 
 def columns(value: Any, sides: Sides) -> None:
-    """What is done with the columns of a table, at least one of them used."""
+    """Tuple of the columns of a table, at least one of them used."""
     if not isinstance(value, tuple) or not all(isinstance(column, Column) for column in value):
         raise ValueError(f"is {_shown(value)}, not a tuple of columns")
     if not any(column.is_taken for column in value):
@@ -131,7 +131,7 @@ def columns(value: Any, sides: Sides) -> None:
 
 
 def layers(value: Any, sides: Sides) -> None:
-    """Partitions of the same rows and leaves, each with what is told of its clusters; "i" stands for their number."""
+    """Tuple of partitions of the same rows and leaves; "i" stands for their number."""
     if not isinstance(value, tuple) or not value or not all(isinstance(layer, ClusterLayer) for layer in value):
         raise ValueError(f"is {_shown(value)}, not a tuple of layers")
     sides["i"] = len(value)
@@ -142,7 +142,7 @@ def layers(value: Any, sides: Sides) -> None:
 
 
 def profiles(value: Any, sides: Sides) -> None:
-    """What sets each cluster apart, feature by feature; effects may be infinite."""
+    """Profiles of the clusters; effects may be infinite."""
     if not isinstance(value, ClusterProfiles):
         raise ValueError(f"is {_shown(value)}, not profiles of clusters")
     array(value.sizes, sides, "c")
@@ -153,7 +153,7 @@ def profiles(value: Any, sides: Sides) -> None:
         raise ValueError("holds effects that are no numbers")
 
 
-# What a fitted model may do without; files of 0.1.0 have no `n_clusters_` of an AdaAM.
+# Attributes that a fitted model may lack; an AdaAM in files of 0.1.0 has no `n_clusters_`.
 OPTIONAL = frozenset({"AdaAM.n_clusters_", "cluster_profiles_", "feature_names_in_", "knn_recall_", "stability_"})
 MAY_BE_NONE = frozenset({"knn_recall_", "memberships_", "outlier_scores_", "probabilities_", "stability_"})
 # Letters: d features, m components, n rows, c clusters, e known rows, f leaves, i layers, l landmarks, v vectors.
@@ -235,7 +235,7 @@ def known_classes() -> dict[str, type]:
 
 
 def encoded(value: Any, arrays: Arrays, path: str) -> Any:
-    """Turn a value into JSON data; arrays go into `arrays` under their path."""
+    """Convert a value to JSON data; arrays go into `arrays` under their path."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -257,7 +257,7 @@ def encoded(value: Any, arrays: Arrays, path: str) -> Any:
     fitted: dict[str, Any] = {}
     if isinstance(value, ENGINES + REPORTS):
         params = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        if isinstance(value, ENGINES):  # its name is its own, and a connection is nothing to keep
+        if isinstance(value, ENGINES):  # the name is fixed, and a connection cannot be saved
             params = {key: item for key, item in params.items() if key not in ("name", "client")}
     elif known_classes().get(name) is type(value):
         params = value.get_params(deep=False)  # type: ignore[attr-defined]
@@ -275,7 +275,7 @@ def encoded(value: Any, arrays: Arrays, path: str) -> Any:
 
 
 def decoded(data: Any, arrays: Arrays) -> Any:
-    """Turn JSON data and arrays back into the value; arrays that were named are taken out of `arrays`."""
+    """Convert JSON data and arrays back to the value; arrays that the data names are removed from `arrays`."""
     if isinstance(data, list):
         raise ValueError("a list stands where a value was expected")
     if not isinstance(data, dict):
@@ -315,7 +315,7 @@ def decoded(data: Any, arrays: Arrays) -> Any:
 
 
 def check_fitted(model: Any, sides: Sides | None = None) -> None:
-    """Raise unless a model is a fitted estimator whose parts go together."""
+    """Raise unless a model is a fitted estimator whose attributes are consistent."""
     name = type(model).__name__
     if name not in FITTED:
         raise ValueError(f"it is {_shown(model)}, which is no estimator")
@@ -336,7 +336,7 @@ def check_fitted(model: Any, sides: Sides | None = None) -> None:
 
 
 def _named(name: str, check: Any, *given: Any) -> None:
-    """Run a check, and begin what it raises with the name of the value."""
+    """Run a check, and put the name of the value before its error message."""
     try:
         check(*given)
     except ValueError as error:
@@ -344,7 +344,7 @@ def _named(name: str, check: Any, *given: Any) -> None:
 
 
 def _check_pipeline(model: Any) -> None:
-    """A pipeline is a table's columns and the model that they are for, which expects as many as they make."""
+    """Raise unless a pipeline is a TableEncoder and a model that expects as many columns as it makes."""
     match model.steps:
         case [(str(), TableEncoder() as encoder), (str(), BaseEstimator() as last)] if not isinstance(last, TABLES):
             check_fitted(encoder)

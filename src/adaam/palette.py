@@ -1,12 +1,12 @@
-"""One colour a cluster, the same in every picture: displays and page ask here."""
+"""One colour per cluster, the same in all displays and on the web page."""
 
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 Theme: TypeAlias = Literal["light", "dark"]
 
-# Colour 0, 1, ... on a light and on a dark ground, of the same hue: chosen one after the other for the largest distance
-# in OKLab to those before, also as seen with protanopia and deuteranopia (Machado 2009), then put in order by eye.
+# Colours 0, 1, ... on a light and on a dark background, of the same hue: chosen greedily for the largest OKLab distance
+# to the previous ones, also as seen with protanopia and deuteranopia (Machado 2009), then ordered by eye.
 COLORS: dict[Theme, tuple[str, ...]] = {
     "light": (
         *("#0574c7", "#c83406", "#66b725", "#75017d", "#b98500", "#078661", "#322eab", "#ca74ee", "#6e3602", "#b43694"),
@@ -18,19 +18,19 @@ COLORS: dict[Theme, tuple[str, ...]] = {
     ),
 }
 N_COLORS = len(COLORS["light"])
-# Rows of no cluster: grey on either ground.
+# Rows of no cluster: grey on either background.
 OUTLIER: dict[Theme, str] = {"light": "#8a8680", "dark": "#85827c"}
 
 
-# Parts of a cluster, in finer layers: its colour, lighter and darker by turns. Towards white is positive.
+# Shades of a cluster's colour for its parts in finer layers, alternately lighter (towards white, positive) and darker.
 SHADES = (0.0, 0.42, -0.38, 0.66, -0.6)
 
 
 def cluster_color(cluster: int, theme: Theme = "light", shade: int = 0) -> str:
     """Return the colour of a cluster as #rrggbb; grey for label -1.
 
-    The first 20 clusters have colours of their own; from then on colours repeat, and numbers tell clusters apart. Parts
-    of a cluster have shades of its colour: 0 is the colour itself, 1, 2, ... are lighter and darker by turns.
+    The first 20 clusters have distinct colours; after that colours repeat, and numbers distinguish clusters. Parts of a
+    cluster have shades of its colour: 0 is the colour itself, 1, 2, ... are alternately lighter and darker.
     """
     color = OUTLIER[theme] if cluster < 0 else COLORS[theme][cluster % N_COLORS]
     step = SHADES[shade % len(SHADES)]
@@ -42,7 +42,7 @@ def cluster_color(cluster: int, theme: Theme = "light", shade: int = 0) -> str:
 
 
 def ink_on(color: str) -> str:
-    """Return black or white, whichever can be read better on a colour, by their contrast in WCAG 2.1."""
+    """Return black or white, whichever has the higher contrast to a colour by WCAG 2.1."""
     channels = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

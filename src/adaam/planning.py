@@ -1,4 +1,4 @@
-"""What a fit will do, told beforehand: all pairs or pairs within row blocks, memory, and a class of time."""
+"""Plan of a fit before it runs: all pairs or pairs within row blocks, memory, and a class of time."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,40 +9,40 @@ from adaam.engines.cluster.plan import cluster_plan
 from adaam.graph import paper_neighbors
 from adaam.large import RowBlocks
 
-# A fit on all pairs is planned up to this many seconds by the rates below. They are those of one machine and not
-# measured anew on each, so that the same call gives the same map everywhere.
+# Most seconds, by the rates below, and memory for which a fit on all pairs is planned. The rates are those of one
+# machine and are not measured on each, so that the same call gives the same map everywhere.
 ALL_PAIRS_SECONDS = 120.0
 ALL_PAIRS_BYTES = 16 << 30
 
-# Rows that are not in memory are read whole up to this size; of more, this much is kept.
+# Rows that are not in memory are read completely up to this size; of larger sources, about this much is kept.
 LOADED_BYTES = 1 << 30
 
-# Seconds: for a pair of rows and a feature in the search for neighbours; for a pair in the two pruned passes; for a row
-# (equal rows, candidates ranked, entries of the graph). CPU: two cores, n = 20,000 and 326 columns (decision 0004).
+# Seconds per pair of rows and feature in the neighbour search, per pair in the two pruned passes, and per row (equal
+# rows, ranking of candidates, entries of the graph). CPU: two cores, n = 20,000 and 326 columns (decision 0004).
 # GPU: one H200, a million rows of 784 features.
 RATES = {"cpu": (1.4e-11, 7.7e-9, 4e-5), "gpu": (1.0e-14, 9.0e-12, 1e-6)}
-RATE_THREADS = 2  # that the rates of the CPU are for
-SCATTER_RATE = 3e10  # products a second in means, scatter and projections
+RATE_THREADS = 2  # threads that the rates of the CPU were measured with
+SCATTER_RATE = 3e10  # multiplications per second in means, scatter and projections
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a fit does.
+    """Plan of a fit and its estimated cost.
 
     Parameters
     ----------
     n_samples, n_features, n_clusters : int
-        The fit that was asked about.
+        Shape of the rows, and number of clusters.
     engine : str
         Name of the engine.
     n_blocks : int
-        Row blocks; 1 is a single one.
+        Number of row blocks; 1 means a single one.
     n_used : int
-        Rows whose pairs are looked at; all of them, or those in the blocks.
+        Rows whose pairs are used; all of them, or those in the blocks.
     memory_bytes : int
-        Memory beside the rows themselves, at most about; for all pairs with engine="dask", of this process.
+        Approximate peak memory without the rows; for all pairs with engine="dask", that of this process with the rows.
     seconds : float
-        Rough time; `time_class` is what it is good for.
+        Rough estimate of the time, no more precise than `time_class`.
     cluster : ClusterPlan or None
         Blocks, tasks, bytes moved and memory of a worker, for engine="dask".
     """
@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def exact(self) -> bool:
-        """Whether all pairs of rows are looked at."""
+        """Whether all pairs of rows are used."""
         return self.n_blocks == 1 and self.n_used == self.n_samples
 
     @property
@@ -69,12 +69,12 @@ class Plan:
 
     @property
     def n_pairs(self) -> int:
-        """Number of pairs of rows that are looked at, a row with itself included."""
+        """Number of pairs of rows that are used, including each row with itself."""
         return self.n_used**2 // self.n_blocks
 
     @property
     def time_class(self) -> str:
-        """Say "seconds", "minutes" or "hours", on two cores, one GPU or the workers of a cluster."""
+        """Return "seconds", "minutes" or "hours", on two cores, one GPU or the workers of a cluster."""
         return "seconds" if self.seconds < 60 else "minutes" if self.seconds < 3600 else "hours"
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ def plan(
     workers : int, default=None
         Workers of one thread each, for engine="dask"; None means those of the current client.
     memory : float, default=None
-        Bytes that each of these workers has.
+        Memory of each of these workers, in bytes.
 
     Returns
     -------
@@ -147,7 +147,7 @@ def plan(
     """
     n, d = check_whole("n_samples", n_samples), check_whole("n_features", n_features)
     c = check_whole("n_clusters", n_clusters)
-    if not isinstance(engine, CPUEngine | GPUEngine | DaskEngine):  # those of a fit are resolved
+    if not isinstance(engine, CPUEngine | GPUEngine | DaskEngine):  # a fit passes a resolved one
         engine = resolve_engine(engine)
     check_pairs(pairs)
     found = _plan(n, d, c, engine.name, 1, n)
@@ -158,7 +158,7 @@ def plan(
         block_rows, n_blocks = settings.block_rows(c), settings.n_blocks
         if n_blocks is None:
             n_blocks = -(-n // block_rows)
-            if stored:  # as many as are kept in memory
+            if stored:  # as many as fit into the memory for rows
                 n_blocks = min(n_blocks, max(2, LOADED_BYTES // (d * itemsize * block_rows)))
         n_blocks = min(n_blocks, n)
         n_used = min(n, n_blocks * block_rows)
@@ -168,14 +168,14 @@ def plan(
         return found
     spread = None if found.exact else (found.n_blocks, found.n_used)
     cluster = cluster_plan(engine, (n, d), workers, memory, itemsize, spread)
-    # All pairs are worked on by the client, to which the rows come; row blocks by the workers.
+    # All pairs are processed by the client, to which the rows are sent; row blocks by the workers.
     if found.exact:
         return replace(found, cluster=cluster, memory_bytes=found.memory_bytes + 8 * n * d)
     return replace(found, cluster=cluster, seconds=found.seconds * RATE_THREADS / cluster.n_threads)
 
 
 def check_pairs(pairs: Any) -> None:
-    """Raise if `pairs` is no choice of pairs."""
+    """Raise if `pairs` is not a valid choice of pairs."""
     if isinstance(pairs, RowBlocks):
         pairs.check()
     elif not (isinstance(pairs, str) and pairs in ("auto", "all")):
@@ -183,14 +183,14 @@ def check_pairs(pairs: Any) -> None:
 
 
 def _plan(n: int, d: int, c: int, engine: str, n_blocks: int, n_used: int, kept: int = 0) -> Plan:
-    """Estimate the cost of a fit; d stands for the kept components too, which are fewer."""
+    """Estimate the cost of a fit; d is also taken for the number of kept components, which is smaller."""
     height = -(-n_used // n_blocks)
     k = paper_neighbors(n_used, c)
     # Prepared rows with a float32 copy, neighbours and their candidates, tiles, small matrices.
     prepared = min(8 * n_used * d, 1 << 29) if n_blocks > 1 else 0
     memory = kept + prepared + height * (12 * d + 200 * k) + (1 << 27) + 80 * d * d
     by_feature, by_pair, by_row = RATES.get(engine, RATES["cpu"])
-    # Halves of the blocks have final affinities of their own.
+    # With blocks, each of the two halves also computes a final affinity.
     per_pair = by_feature * d + by_pair * (1.4 if n_blocks > 1 else 1.0)
     seconds = n_used * (height * per_pair + by_row) + n * d * (d + c) * 2 / SCATTER_RATE
     return Plan(n, d, c, engine, n_blocks, n_used, int(memory), float(seconds))

@@ -1,4 +1,4 @@
-"""Rows as a fit sees them: unit length, centring, leading principal components; distinct, each with its weight."""
+"""Preparation of rows for a fit: distinct rows and their weights, unit length, centring, principal components."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,45 +28,45 @@ from adaam.engines import CPUEngine, Engine
 from adaam.engines.blocks import row_blocks, spread, total
 from adaam.linalg import Eigenpairs, range_eigenpairs
 
-# Past this many rows and columns the whole spectrum is out of reach: leading components come from subspace iteration.
+# Above this many rows and columns the full spectrum is too expensive: leading components by subspace iteration.
 FULL_SPECTRUM_LIMIT = 4_096
-# Sparse rows are kept sparse, so that their spectrum is cheap to begin and dear to finish.
+# Sparse rows are kept sparse, which makes leading components cheap and the full spectrum expensive.
 SPARSE_SPECTRUM_LIMIT = 1_024
-# Components that are kept of such rows, where a share of the variance was asked for.
+# Most components that are kept of such rows if `keep` is a share of the variance.
 SKETCH_COMPONENTS = 256
-SKETCH_SPARE = 16
-# Rounds end where what they capture grows by less: a number of components is found exactly, a share roughly.
+SKETCH_SPARE = 16  # further columns of the iterated subspace
+# Iteration stops when the captured norm grows by a smaller share: exact for a number of components, rough for a share.
 SKETCHED, EXACT, MOST_ROUNDS = 1e-3, 1e-14, 200
 # The last share of the variance may round to just below 1; keeping everything must not depend on that.
 ALL_BUT_ROUNDING = 1 - 1e-12
-# Pivots of a Cholesky factor, over the largest, below which rounding would tell the rest of the basis.
+# Smallest pivot of a Cholesky factor, relative to the largest; below it rounding would set the rest of the basis.
 LEAST_PIVOT = 1e-5
-# A share of the variance keeps no more components than half as many as there are rows, or than these: in as many
-# dimensions as there are rows every row is equally far from all others.
+# A share of the variance keeps at most half as many components as there are rows, or this many if that is more: in as
+# many dimensions as there are rows, every row is equally far from all others.
 FEW_COMPONENTS = 64
-# Columns whose scatter matrix is made for its diagonal.
+# Columns per diagonal block of a scatter matrix of which only the diagonal is needed.
 DIAGONAL_BLOCK = 64
-# Shorter rows have no direction to be scaled along: their numbers have lost digits.
+# Shorter rows are not scaled to unit length: their numbers have lost digits to underflow.
 SMALLEST = float(np.finfo(np.float64).tiny)
 # Variances below this have lost digits to underflow.
 LEAST_VARIANCE = 1e-280
-# Spreads along components below this share of the largest are not trusted to rounding.
+# Spreads along components are reused only if all are above this share of the largest; smaller ones are too inexact.
 LEAST_SPREAD = 1e-6
-# A column with this share of the variance of all columns is taken for one of another unit; seen on a few rows.
+# A column with this share of the variance of all columns is taken to have another unit; checked on N_SEEN rows.
 DOMINANT_SHARE = 0.9
 N_SEEN = 4096
 
 
 class ZeroRowWarning(UserWarning):
-    """Some rows are all zero, so they have no direction to keep."""
+    """Some rows are all zero and cannot be scaled to unit length."""
 
 
 class UnlikeUnitsWarning(UserWarning):
-    """One column varies more than all others by far, so that its unit decides every distance."""
+    """One column varies far more than all others, so that its unit decides every distance."""
 
 
 class TruncatedSpectrumWarning(UserWarning):
-    """Fewer components were kept than the share of the variance that was asked for takes."""
+    """Fewer components were kept than the requested share of the variance needs."""
 
 
 @dataclass(eq=False, repr=False)
@@ -80,11 +80,11 @@ class Preparation(BaseEstimator):
     keep : float or int, default=0.99
         Leading principal components to keep: a share of the variance in (0, 1], or a number of components.
         1.0 removes nothing but the null space. A share below 1 keeps at most half as many components as there are
-        distinct rows (64 are always allowed). Of more than 4,096 rows and features, or 1,024 of sparse rows, a share
-        keeps the 256 leading components. A `TruncatedSpectrumWarning` says so where that is less than was asked for.
+        distinct rows (64 are always allowed). With more than 4,096 rows and features, or 1,024 if rows are sparse, a
+        share keeps at most 256 components. A `TruncatedSpectrumWarning` is issued if that is less than requested.
     column_scaling : {"none", "standard"}, default="none"
-        "standard" divides each column by its standard deviation first, for columns of unlike units; it goes with
-        row_scaling="none" alone. Constant columns carry no weight.
+        "standard" divides each column by its standard deviation first, for columns of different units; it requires
+        row_scaling="none". Constant columns carry no weight.
 
     Examples
     --------
@@ -107,7 +107,7 @@ PREPARATIONS = {
 
 
 def resolve_preparation(preparation: Any) -> Preparation:
-    """Turn the `preparation` parameter into settings: a name or a `Preparation`."""
+    """Convert the `preparation` parameter, a name or a `Preparation`, to checked settings."""
     if isinstance(preparation, str):
         return PREPARATIONS[check_word("preparation", preparation, tuple(PREPARATIONS))]
     settings: Preparation = check_kind(
@@ -129,13 +129,13 @@ def resolve_preparation(preparation: Any) -> Preparation:
 
 @dataclass(frozen=True, slots=True)
 class LinearMap:
-    """Rows to unit length (or not), minus a mean, times components: all that a fitted model needs to map new rows."""
+    """Map of rows: to unit length (or not), minus a mean, times components; all that is needed to map new rows."""
 
     components: FloatMatrix  # (m, d)
     mean: FloatVector  # (d,)
     row_scaling: RowScaling
-    column_units: FloatVector | float = 1.0  # what columns were divided by; components hold it already
-    # Sums of squares along the components of the rows they are the principal ones of, where well told apart.
+    column_units: FloatVector | float = 1.0  # divisors of columns, which `components` contains already
+    # Sums of squares of the fitted rows along their principal components; None if these are not exact enough.
     spreads: FloatVector | None = None
 
     def apply(self, X: Tall, engine: Engine) -> Tall:
@@ -144,12 +144,12 @@ class LinearMap:
 
 
 def row_scale(X: Tall, row_scaling: RowScaling, engine: Engine) -> Column:
-    """Factor each row is multiplied with: one over its length, or one."""
+    """Factor that each row is multiplied by: one over its length, or 1."""
     return 1.0 if row_scaling == "none" else _reciprocal(engine.row_norms(X))
 
 
 def _reciprocal(norms: Column) -> Column:
-    # Lengths below the smallest normal number have no finite reciprocal; such rows count as zero and stay.
+    # Lengths below the smallest normal number have no finite reciprocal; such rows count as zero rows.
     return 1.0 / (norms + (norms < SMALLEST))
 
 
@@ -161,7 +161,7 @@ def scaled_rows(X: FloatMatrix, row_scaling: RowScaling) -> FloatMatrix:
 def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
     """Learn the preparation: a map onto the kept principal components, largest variance first.
 
-    Rows of whole numbers are taken as they are, without a copy of all of them in floating point.
+    Integer rows are used as they are, without a floating-point copy of all of them.
     """
     n, d = X.shape
     dtype, size = working_type(X), total(weights, n)
@@ -177,10 +177,10 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
     units: FloatVector | float = 1.0
     if settings.column_scaling == "standard":
         variances = column_variances(X, weights, engine)
-        # A constant column is divided by its magnitude, which leaves as little rounding as others.
+        # A constant column is divided by its magnitude, so that its rounding is as small as that of others.
         units = np.where(variances > 0, np.sqrt(variances), np.where(mean == 0.0, 1.0, np.abs(mean)))
     pairs = _principal_pairs(X, scale, mean, weights, units, settings.keep, engine)
-    # Spread below the rounding of the mean is no spread: equal rows must not pass for data.
+    # Spread below the rounding of the mean counts as zero: equal rows must not be mistaken for data.
     largest, centred_first = float(np.abs(mean / units).max(initial=0.0)), not issparse(X)
     noise = float(_mean_rounding(largest, dtype, size, centred_first)) * size * d
     n_kept = int(np.count_nonzero(pairs.values > noise))
@@ -190,7 +190,7 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
             f"n_features={d}, weights counted, means up to {largest:.2g}): there is nothing to learn from them. "
             f"{_way_out(d, settings, centred_first)}"
         )
-    # Of fewer rows than features, or by Lanczos steps, components are less exact than their spreads would have to be.
+    # With fewer rows than features, or by subspace iteration, components are not exact enough to use their spreads.
     spreads = pairs.values[:n_kept]
     told_apart = d <= min(n, FULL_SPECTRUM_LIMIT) and spreads[-1] > LEAST_SPREAD * spreads[0]
     components = pairs.vectors[:, :n_kept].T / units
@@ -198,12 +198,12 @@ def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Eng
 
 
 def working_type(X: Tall) -> "np.dtype[Any]":
-    """Precision that rows are worked on in: their own, or float64 for numbers of other kinds."""
+    """Precision of computations on rows: their own dtype, or float64 for dtypes other than floats."""
     return X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
 
 def row_lengths(X: Tall, engine: Engine) -> Column:
-    """Length of each row; engines beside the CPU measure rows in floating point alone."""
+    """Length of each row; the CPU engine measures integer rows, which other engines do not accept."""
     return engine.row_norms(X) if X.dtype == working_type(X) else engine.asarray(CPUEngine().row_norms(X))
 
 
@@ -216,7 +216,7 @@ def _way_out(n_features: int, settings: Preparation, centred_first: bool) -> str
 
 
 def column_variances(X: Any, weights: Column, engine: Engine) -> FloatVector:
-    """Variance of each column, zero where it is no more than the rounding of its mean."""
+    """Variance of each column; zero if it is no more than the rounding of its mean."""
     n, d = X.shape
     dtype, size = working_type(X), total(weights, n)
     check_magnitude("X", float(row_lengths(X, engine).max()), dtype, learning=True)
@@ -224,13 +224,13 @@ def column_variances(X: Any, weights: Column, engine: Engine) -> FloatVector:
     if issparse(X):
         variances = engine.cross(None, X.astype(np.float64).power(2), weights)[0] / size - mean**2
     else:
-        # Scatter matrices are exact far from the origin; of the whole one only blocks along the diagonal are made,
-        # but for rows on a cluster, whose columns cannot be had apart.
+        # Scatter matrices are exact far from the origin. Only blocks along the diagonal are computed, except for rows
+        # on a cluster, whose columns cannot be sliced.
         whole = hasattr(X, "entrywise")
         parts = [slice(0, d)] if whole else row_blocks(d, DIAGONAL_BLOCK)
         squares = [np.diag(engine.scatter(X if whole else X[:, part], 1.0, mean[part], weights)) for part in parts]
         variances = np.concatenate(squares) / size
-    # Where squares vanish in float64, a spread cannot be told from none.
+    # If squares underflow in float64, a spread cannot be distinguished from zero.
     lost = np.flatnonzero((variances < LEAST_VARIANCE) & (mean != 0.0) & (np.abs(mean) < np.sqrt(LEAST_VARIANCE)))
     if len(lost):
         around = mean[lost[0]]
@@ -242,19 +242,19 @@ def column_variances(X: Any, weights: Column, engine: Engine) -> FloatVector:
 
 
 def _mean_rounding(mean: Any, dtype: Any, size: float, centred_first: bool) -> Any:
-    """Variance that the rounding of a mean can look like."""
+    """Largest variance that rounding of the mean may cause."""
     if centred_first:
         return (np.abs(mean) * float(np.finfo(dtype).eps) * 8) ** 2
-    # The rounding of sums of squares, once a row.
+    # Rounding of sums of squares, which grows with the root of the number of rows.
     return mean**2 * float(np.finfo(np.float64).eps) * 8 * np.sqrt(max(size, 1.0))
 
 
 def _divided(X: Any, units: FloatVector, engine: Engine) -> Tall:
-    """Rows with their columns divided by units; rows in blocks on a cluster stay there."""
+    """Divide the columns of rows by units; rows in blocks on a cluster stay there."""
     if issparse(X):
         return cast(Tall, engine.asarray(csr_array(X @ diags_array(1.0 / units))))
     narrow = units.astype(working_type(X))
-    # Spreads below what float32 can hold leave rows in float64.
+    # If units underflow in float32, the result is float64.
     units = narrow if (narrow >= np.finfo(narrow.dtype).tiny).all() else units
     if hasattr(X, "entrywise"):
         return cast(Tall, X.entrywise(np.divide, units))
@@ -270,7 +270,7 @@ def _principal_pairs(
     keep: float,
     engine: Engine,
 ) -> Eigenpairs:
-    """Leading eigenpairs of the scatter matrix of columns in their units, by whichever of its forms is smaller."""
+    """Leading eigenpairs of the scatter matrix of columns in their units, by its d x d or n x n form if feasible."""
     n, d = X.shape
     by_count = isinstance(keep, Integral)
     most = max(FEW_COMPONENTS, n // 2) if not by_count and keep < 1.0 else max(n, d)
@@ -282,7 +282,7 @@ def _principal_pairs(
         tolerance = EXACT if by_count else SKETCHED
         pairs, variance = _leading_pairs(X, scale, mean, weights, most, tolerance, engine)
     elif n < d:
-        # Fewer rows than features: what has one number a row is the smaller side, and may come to the host.
+        # Fewer rows than features: columns are the smaller side, and may be copied to the host.
         root = np.sqrt(spread(engine.to_host(weights), n))[:, None]
         K = engine.scatter(X, scale, mean, weights, between_rows=True)
         rows = range_eigenpairs(K, n, engine.eigh)
@@ -312,7 +312,7 @@ def _leading_pairs(
 ) -> tuple[Eigenpairs, float]:
     """Return the leading eigenpairs of the scatter matrix by subspace iteration, and its trace.
 
-    Each round is two passes over the rows (Halko, Martinsson, Tropp 2011); rows stay sparse where they are.
+    Each round is two passes over the rows (Halko, Martinsson, Tropp 2011); sparse rows stay sparse.
     """
     n, d = X.shape
     width = min(n_pairs + SKETCH_SPARE, n, d)
@@ -321,13 +321,13 @@ def _leading_pairs(
     reached = 0.0
     for _ in range(MOST_ROUNDS):
         along = engine.project(X, scale, mean, basis.T)
-        # Rows are centred on one side alone: the other side's mean would meet a weighted sum that is zero.
+        # It suffices to centre one side: the mean of the other would be multiplied by a weighted sum that is zero.
         product = engine.cross(along, X, weights * scale).T
         before, reached = reached, float(np.linalg.norm(product))
         basis = _nearly_orthonormal(product)
         if reached - before <= tolerance * reached:
             break
-    basis = _nearly_orthonormal(basis)  # to the last digit, since it nearly was before
+    basis = _nearly_orthonormal(basis)  # to the last digit, since it nearly was already
     along = engine.project(X, scale, mean, basis.T)
     values, vectors = np.linalg.eigh(engine.cross(along, along, weights))
     leading = slice(None, -n_pairs - 1, -1)
@@ -337,9 +337,9 @@ def _leading_pairs(
 
 
 def _nearly_orthonormal(A: FloatMatrix) -> FloatMatrix:
-    """Basis of the columns of a tall matrix, orthonormal to a few digits, which the next round makes up for.
+    """Basis of the columns of a tall matrix, orthonormal to a few digits, which suffices between rounds.
 
-    A Cholesky factor of A'A costs two products of matrices, a fifth of the time of Householder reflections.
+    A Cholesky factor of A'A costs two matrix products, a fifth of the time of Householder reflections.
     """
     with suppress(np.linalg.LinAlgError):
         factor = np.linalg.cholesky(A.T @ A)
@@ -360,28 +360,28 @@ def _warn_of_zero_rows(norms: Column) -> None:
 
 
 def warn_of_unlike_units(X: Tall, settings: Preparation, names: Sequence[str] | None) -> None:
-    """Warn where one column has nearly all variance and the preparation keeps it so.
+    """Warn if one column has nearly all variance and the preparation does not change that.
 
-    Looked at on at most 4,096 rows, evenly spread; rows on a device or on a cluster are not looked at.
+    Checked on at most 4,096 evenly spaced rows; rows on a device or on a cluster are not checked.
     """
     n, d = X.shape
     if settings.column_scaling == "standard" or d < 2 or not (isinstance(X, np.ndarray) or issparse(X)):
         return
     rows = X[np.unique(np.linspace(0, n - 1, min(n, N_SEEN)).astype(np.int64))]
     if issparse(rows) and d > FULL_SPECTRUM_LIMIT:
-        return  # so many sparse columns are counts of one kind
+        return  # so many sparse columns are counts in one unit
     values = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # numbers near the largest have no variances
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # variances of huge numbers overflow
         shares = values.var(axis=0)
         shares /= shares.sum()
         largest = int(shares.argmax())
         if not shares[largest] >= DOMINANT_SHARE:
             return
-        # Of the middle half of the rows too, since an outlier is no unit.
+        # Also of the spread of the middle half of the rows, since outliers are no matter of units.
         low, high = np.quantile(values, [0.25, 0.75], axis=0)
         spreads = (high - low) ** 2
         share = min(shares[largest], spreads[largest] / spreads.sum())
-    # Of constant columns beside it a single one has no unit to differ from.
+    # If all other columns are constant, there is no unit to differ from.
     if DOMINANT_SHARE <= share < 1.0:
         name = f"x{largest}" if names is None else str(names[largest])
         warn_caller(
@@ -399,7 +399,7 @@ class Sample:
     X: Tall
     engine_weights: Column
     engine: Engine
-    # Sums of squares of the columns, where they are principal components of these very rows.
+    # Sums of squares of the columns, if they are principal components of these very rows.
     spreads: FloatVector | None = None
 
     @property
@@ -414,13 +414,13 @@ class Sample:
 
     @cached_property
     def size(self) -> float:
-        """Number of rows, copies counted; a sum on a device is waited for once."""
+        """Number of rows, copies counted; cached, since reading a sum from a device waits for it."""
         return float(total(self.engine_weights, self.n_rows))
 
     @cached_property
     def gram(self) -> FloatMatrix:
         """X'X with copies counted."""
-        # Rows in float32 are less their components than those in float64.
+        # The columns of float32 rows are not exactly the principal components.
         if self.spreads is not None and self.X.dtype == np.float64:
             return np.diag(self.spreads)
         return self.engine.cross(self.X, self.X, self.engine_weights)
@@ -432,7 +432,7 @@ class Sample:
 
 
 def row_weights(sample_weight: Any, n_rows: int, engine: Engine) -> Column:
-    """How many equal rows each row counts as, where the engine works, as `row_counts` reads weights; None means 1."""
+    """Number of equal rows that each row counts as, by `row_counts`, where the engine works; None means 1."""
     if sample_weight is None:
         return 1.0
     own = engine.own(sample_weight)
@@ -446,7 +446,7 @@ def prepared_sample(
 ) -> tuple[LinearMap, Sample]:
     """Learn the preparation and apply it to the distinct rows.
 
-    Where the caller brings a graph or an affinity, its rows are nodes: none are merged or dropped.
+    With `rows_are_nodes`, since the caller gave a graph or an affinity of the rows, none are merged or dropped.
     """
     weights = row_weights(sample_weight, X.shape[0], engine)
     rows = engine.asarray(X)

@@ -11,21 +11,21 @@ Teller: TypeAlias = Callable[[str], None]
 
 
 class ChangingLine:
-    """One line that changes on a terminal; a line for each text elsewhere."""
+    """A line that is overwritten on a terminal; elsewhere a new line for each text."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream, self._is_open = stream, False
-        self.changes = stream.isatty()  # so that texts may follow one another quickly
+        self.changes = stream.isatty()  # if so, frequent texts are fine
 
     def show(self, text: str) -> None:
-        """Show a text in place of the one before."""
+        """Show a text in place of the previous one."""
         self._is_open = self.changes
-        # A line that wraps could not be taken back.
+        # A line that wraps could not be overwritten.
         width = get_terminal_size().columns - 1
         self._write(f"\r\x1b[K{text[:width]}" if self.changes else f"{text}\n")
 
     def end(self) -> None:
-        """Leave the line, so that something else can be written."""
+        """End the line, so that other output can follow."""
         if self._is_open:
             self._is_open = False
             self._write("\n")
@@ -35,4 +35,4 @@ class ChangingLine:
             self._stream.write(text)
             self._stream.flush()
         except (OSError, ValueError):
-            self.changes = False  # nobody is watching any more; the work goes on
+            self.changes = False  # the stream is closed; the work continues

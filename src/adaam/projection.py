@@ -13,10 +13,10 @@ from adaam.prepare import Sample
 def lpp(sample: Sample, affinity: Affinity, n_components: int, scaling: ColumnScaling = "unit") -> Projection:
     """Directions in which strongly linked rows stay together.
 
-    Solves X'(D - A)X a = λ X'DX a for the smallest λ. Where degrees below or near zero leave X'DX without a positive
-    length for some directions, these are given one, as `adaam.linalg.degree_whitening` says. Rows are taken as they
-    are: LPP is not invariant to a shift, so centring is the caller's choice. Fewer directions come back where X has a
-    smaller rank. Components have Euclidean length 1 ("unit"), or length 1 under X'DX ("orthonormal").
+    Solves X'(D - A)X a = λ X'DX a for the smallest λ. If degrees below or near zero make X'DX not positive definite,
+    both matrices are raised as described in `adaam.linalg.degree_whitening`. Rows are used as they are: LPP is not
+    invariant to shifts, so centring is the caller's choice. Fewer directions are returned if X has a smaller rank.
+    Components have Euclidean length 1 ("unit"), or length 1 under X'DX ("orthonormal").
     """
     X, n, engine = sample.X, sample.n_rows, sample.engine
     laplacian, degrees = laplacian_gram(affinity, X, engine), affinity.degrees()
@@ -28,7 +28,7 @@ def lpp(sample: Sample, affinity: Affinity, n_components: int, scaling: ColumnSc
 
 
 def discriminant(sample: Sample, labels: IntVector, n_clusters: int) -> Projection:
-    """Directions in which the clusters of a partition lie farthest apart, for their spread.
+    """Directions in which the clusters of a partition lie farthest apart, relative to their spread.
 
     Linear discriminant analysis: B a = λ W a for the largest λ, where B is the covariance of the cluster means and W
     that within clusters, shrunk towards a multiple of the identity by the oracle approximating rule (Chen et al.
@@ -48,10 +48,10 @@ def discriminant(sample: Sample, labels: IntVector, n_clusters: int) -> Projecti
 
 
 def _shrunk(covariance: FloatMatrix, size: float, spread_between: float) -> FloatMatrix:
-    """Covariance shrunk towards its mean eigenvalue; clusters without any spread get a little of the one between."""
+    """Covariance shrunk towards its mean eigenvalue; clusters without any spread get a little of that between them."""
     d = len(covariance)
     trace = max(float(np.trace(covariance)), np.finfo(np.float64).eps * spread_between, np.finfo(np.float64).tiny)
-    # Of trace 1: squares of variances are fourth powers of the rows, and may overflow or vanish.
+    # Scaled to trace 1: squares of variances are fourth powers of the rows, and may overflow or underflow.
     squares = float(np.square(covariance / trace).sum())
     spread = squares - 1.0 / d
     rule = ((1.0 - 2.0 / d) * squares + 1.0) / ((size + 1.0 - 2.0 / d) * spread) if spread > 0 else 1.0

@@ -8,7 +8,7 @@ from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score, silho
 
 __all__ = ["calinski_harabasz", "davies_bouldin", "silhouette"]
 
-# The silhouette compares all pairs of rows; beyond this many an even sample of them tells as much.
+# The silhouette compares all pairs of rows; of more than this many, a random sample is scored.
 SILHOUETTE_ROWS = 5000
 
 
@@ -20,14 +20,14 @@ def silhouette(estimator: Any, X: Any, y: Any = None) -> float:
     estimator : estimator with `transform` and `predict`
         A fitted clusterer, or a pipeline that ends in one.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows to score on; more than 5000 are thinned out evenly at random, the same each time.
+        Rows to score on; of more than 5000, a random sample that is the same each time.
     y : None
         Ignored.
 
     Returns
     -------
     float
-        The score, larger is better; -1 where all rows fall into one cluster, or each into its own.
+        The score, larger is better; -1 if all rows are in one cluster, or each in its own.
 
     Examples
     --------
@@ -50,24 +50,24 @@ def calinski_harabasz(estimator: Any, X: Any, y: Any = None) -> float:
     Parameters
     ----------
     estimator, X, y
-        As in `silhouette`; all rows are scored, 0 where they fall into one cluster, or each into its own.
+        As in `silhouette`, but all rows are scored; 0 if they are in one cluster, or each in its own.
     """
     return _score(calinski_harabasz_score, estimator, X, worst=0.0)
 
 
 def davies_bouldin(estimator: Any, X: Any, y: Any = None) -> float:
-    """Minus the mean likeness of each predicted cluster to its nearest other one: larger is better, at most 0.
+    """Minus the mean similarity of each predicted cluster to its most similar one: larger is better, at most 0.
 
     Parameters
     ----------
     estimator, X, y
-        As in `silhouette`; all rows are scored, -inf where they fall into one cluster, or each into its own.
+        As in `silhouette`, but all rows are scored; -inf if they are in one cluster, or each in its own.
     """
     return _score(lambda Z, labels: -davies_bouldin_score(Z, labels), estimator, X, worst=-np.inf)
 
 
 def _score(score: Callable[..., Any], estimator: Any, X: Any, *, worst: float, most_rows: int | None = None) -> float:
-    """Score of the clusters in the learned space, `worst` where there is nothing to compare."""
+    """Score of the clusters in the learned space; `worst` if there is nothing to compare."""
     missing = [name for name in ("transform", "predict") if not hasattr(estimator, name)]
     if missing:
         raise TypeError(

@@ -18,7 +18,7 @@ FORMAT = "adaam-model"
 FORMAT_VERSION = 1
 HEADER = "header.json"
 MAX_HEADER_BYTES = 1 << 24
-LARGEST_ZIP32_MEMBER = (1 << 31) - (1 << 20)
+LARGEST_ZIP32_MEMBER = (1 << 31) - (1 << 20)  # bytes; larger members need Zip64
 
 
 class ModelFileError(UnreadableFileError):
@@ -89,8 +89,8 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 30) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is truncated, larger than `max_bytes`, damaged, of a newer format, or no adaam model at all. A
-        single bit that differs from what was written is damage.
+        If the file is truncated, larger than `max_bytes`, damaged (by a single changed bit or more), of a newer format,
+        or no adaam model at all.
     """
     with reading(path, "an adaam model", ModelFileError), open_archive(path, max_bytes) as archive:
         header = _header(archive)
@@ -103,7 +103,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 1 << 30) -> Any:
 
 
 def _header(archive: Archive) -> dict[str, Any]:
-    """Read the header and check that this version of the library can make a model of it."""
+    """Read the header and check that this version of the library can read the model."""
     if HEADER not in archive.names or any(not name.endswith(".npy") for name in archive.names if name != HEADER):
         raise UnreadableFileError(f"it is a zip archive, but not of a model: it holds {', '.join(archive.names[:3])}")
     content = archive.content(HEADER)

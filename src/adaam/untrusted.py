@@ -1,4 +1,4 @@
-"""One door for files from elsewhere: nothing in them is run, and sizes are compared before memory is taken."""
+"""Reading of untrusted files: no code in them is run, and sizes are checked before memory is allocated."""
 
 import io
 import math
@@ -16,7 +16,7 @@ from numpy.lib import format as npy
 MAX_BYTES = 1 << 32  # of arrays once unpacked; MNIST in float64 takes a tenth of it
 MAX_DIRECTORY_BYTES = 1 << 20  # of a zip archive's list of members, which is read whole; an entry takes 46 or more
 MAX_ARRAY_HEADER_BYTES = 10_000
-PIECE_BYTES = 1 << 20
+PIECE_BYTES = 1 << 20  # of a member that are read at a time
 NUMBERS = "fiub"  # kinds of arrays: floats, integers, booleans
 NUMBERS_AND_WORDS = NUMBERS + "US"
 
@@ -33,8 +33,8 @@ class UnreadableFileError(ValueError):
 def reading(path: Any, kind: str, error_class: type[UnreadableFileError] = UnreadableFileError) -> Iterator[None]:
     """Turn whatever a reader raises on a bad file into one class of errors that name file and cause.
 
-    `kind` is what the file should be, as ".npz". Errors of the class itself, of files that are not there and of a
-    missing package pass.
+    `kind` is what the file should be, such as ".npz". Errors of the class itself, and of missing or inaccessible files
+    and missing packages, pass through.
     """
     try:
         yield
@@ -43,7 +43,7 @@ def reading(path: Any, kind: str, error_class: type[UnreadableFileError] = Unrea
     except MemoryError as error:
         raise error_class(f"{path}: cannot be read as {kind}: it asks for more memory than there is.") from error
     except Exception as error:
-        # NumPy, SciPy, h5py, zarr and pyarrow meet damage with two dozen kinds of errors, some without a word.
+        # NumPy, SciPy, h5py, zarr and pyarrow raise two dozen kinds of errors on damage, some without a message.
         cause = " ".join(str(error).split()) or type(error).__name__
         raise error_class(f"{path}: cannot be read as {kind}: {cause[:500].rstrip('.')}.") from error
 
@@ -70,7 +70,7 @@ class Archive:
             raise UnreadableFileError(f"it unpacks to {n_bytes} bytes, more than max_bytes={max_bytes}")
 
     def content(self, name: str) -> bytearray:
-        """Read a member to its very end, where its checksum is compared."""
+        """Read a member to its very end, where its checksum is verified."""
         info = self._zip.getinfo(name)
         content = bytearray()
         with self._zip.open(info) as member:
@@ -93,9 +93,9 @@ def open_archive(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> It
 
 
 def array_of(content: bytearray, name: str, kinds: str = NUMBERS) -> Any:
-    """Return the array of a whole .npy file, as a view of it; shape and type must account for every byte.
+    """Return the array of a whole .npy file, as a view of it; shape and dtype must account for every byte.
 
-    `kinds` are the kinds of types that are allowed, as `dtype.kind` has them.
+    `kinds` are the values of `dtype.kind` that are allowed.
     """
     stream = io.BytesIO(memoryview(content)[: MAX_ARRAY_HEADER_BYTES + 12])
     shape, by_columns, dtype = array_header(stream)
@@ -115,7 +115,7 @@ def array_of(content: bytearray, name: str, kinds: str = NUMBERS) -> Any:
 
 
 def array_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read the header of a .npy file: shape, whether columns are contiguous, type."""
+    """Read the header of a .npy file: shape, whether columns are contiguous, dtype."""
     version = npy.read_magic(stream)
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise UnreadableFileError(f"version {version} of .npy is not known")
@@ -125,7 +125,7 @@ def array_header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def check_directory(stream: BinaryIO) -> None:
-    """Refuse a zip archive whose list of members would fill the memory; zipfile reads it before anything is asked."""
+    """Refuse a zip archive whose list of members would fill the memory; `zipfile` reads the list on opening."""
     stream.seek(0, os.SEEK_END)
     size = stream.tell()
     stream.seek(max(0, size - _END.size - 0xFFFF - _END_64.size - _LOCATOR_64.size))

@@ -1,4 +1,4 @@
-"""Affinities: values with `degrees()` and `gram(X)`, and the learners that make them."""
+"""Affinities, objects with `degrees()` and `gram(X)`, and the learners that compute them."""
 
 from adaam.affinity.adaptive import (
     AdaptiveAffinity,

@@ -1,9 +1,9 @@
-"""AdaAM's method on prepared rows, composed once: adaptive affinity, then projection.
+"""AdaAM's method on prepared rows: adaptive affinity, then projection.
 
-Δ is learned from the data's own low-rank structure, beside the heat-kernel degrees of the neighbour graph. Rows come in
-blocks: pairs within blocks stand for all pairs, and small matrices are added up over all blocks before each
-eigenproblem. All pairs are one block (`AllRows`), which a fit, the search for a metric, histogram and displays learn
-from; very many rows come in several (`adaam.large`).
+Δ is learned from the low-rank structure of the data, in addition to the heat-kernel degrees of the neighbour graph.
+Rows come in blocks: pairs within blocks stand for all pairs, and small matrices are summed over all blocks before each
+eigenproblem. A fit on all pairs, the search for a metric, the histogram and the displays use a single block
+(`AllRows`); very many rows come in several (`adaam.large`).
 """
 
 from collections.abc import Callable, Sequence
@@ -27,31 +27,31 @@ from adaam.engines.pruned.tiles import upper_tiles
 from adaam.linalg import Projection, degree_projection, projected_left_vectors, whitening
 from adaam.prepare import Sample
 
-TILE_ROWS = 1024  # of a tile whose magnitudes are counted
+TILE_ROWS = 1024  # of the tiles in which `magnitude_counts` counts entries
 
 GraphOf: TypeAlias = Callable[[Sample], Graph]
 
 
 @dataclass(eq=False, repr=False)
 class AdaptiveAffinity(BaseEstimator):
-    """Settings of the adaptive affinity; the defaults are the reference reading of the paper.
+    """Settings of the adaptive affinity; the defaults are the reference interpretation of the paper.
 
     Parameters
     ----------
     alphas : tuple of two floats, default=(2.5, 5.0)
-        Δ keeps the floor(n² / (alpha c)) entries of largest magnitude, first in the intermediate, then in the final
-        affinity.
+        For c clusters, pruning keeps the floor(n² / (alpha c)) entries of largest magnitude: of the intermediate and
+        of the final affinity.
     rank : float, default=1.0
-        Columns of P in the intermediate affinity, as a multiple of the number of clusters.
+        Rank of PP', the matrix pruned to the intermediate affinity, as a multiple of the number of clusters.
     projection_rank : float, default=1.0
-        Columns of the projection between the two, and so of P in the final affinity, as a multiple of the number of
-        clusters. (Projected rows have singular values that are all equal, so no fewer of them could be told apart.)
+        Columns of the projection between the two affinities, and so rank of PP' for the final affinity, as a multiple
+        of the number of clusters. (Singular values of projected rows are all equal, so no leading ones stand out.)
     heat : HeatKernel, default=None
         Weights of the neighbour graph; None means `HeatKernel()`.
     diagonal : {"keep", "drop"}, default="keep"
-        Whether the diagonal of PP' takes part in the pruning, or is removed before it.
+        Whether the diagonal of PP' is pruned like other entries, or removed first.
     constraint : {"gram", "degrees"}, default="gram"
-        What the projection between the two is orthonormal under: X'X, or X'DX with the degrees of the graph.
+        Metric in which the projection between the two is orthonormal: X'X, or X'DX with D the degrees of the graph.
     """
 
     alphas: tuple[float, float] = (2.5, 5.0)
@@ -75,7 +75,7 @@ class AdaptiveAffinity(BaseEstimator):
 
 
 class Known(NamedTuple):
-    """What the last pass over the pairs gave: X'(D - A)X for these rows, and the row sums D of A."""
+    """Result of the last pass over the pairs: X'(D - A)X for these rows, and the row sums D of A."""
 
     rows: Tall
     laplacian: FloatMatrix
@@ -84,10 +84,10 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PrunedAffinity:
-    """Δ = S_t(PP'): the entries of PP' of largest magnitude, kept as the factor P and the cut.
+    """Δ = S_t(PP'): the entries of PP' of largest magnitude, represented by the factor P and the cut.
 
-    Entry (i, j) counts weights[i] * weights[j] times, a diagonal one diagonal[i] times. What the last pass
-    over the pairs gave is remembered, so that asking for it again costs nothing.
+    Entry (i, j) counts weights[i] * weights[j] times, a diagonal entry (i, i) diagonal[i] times. The result of the last
+    pass over the pairs is cached.
     """
 
     factor: Tall  # (n, r)
@@ -102,7 +102,7 @@ class PrunedAffinity:
         return kept_from(self.cut, self.factor.dtype)
 
     def degrees(self) -> Column:
-        """Row sums Δ1, which pruning leaves different from zero."""
+        """Row sums Δ1; unlike those of PP' for centred rows, they are not all zero."""
         if not self._known:
             self.laplacian(self.factor)
         return self._known[0].degrees
@@ -113,7 +113,7 @@ class PrunedAffinity:
         return self.engine.cross(X, X, self.degrees()) - laplacian
 
     def laplacian(self, X: Tall) -> FloatMatrix:
-        """Return X'(D - Δ)X, of which a pass over the pairs gives X'ΔX off the diagonal; what lies on it cancels."""
+        """Return X'(D - Δ)X, computed in a pass over the off-diagonal entries; diagonal entries cancel."""
         if not self._known or X is not self._known[0].rows:
             given = (self.factor, 0.0, X, self.weights, self.diagonal)
             _, laplacian, degrees = self.engine.cut_laplacian(*given, cut=self.cut)
@@ -121,16 +121,16 @@ class PrunedAffinity:
         return self._known[0].laplacian
 
     def remember(self, X: Tall, laplacian: FloatMatrix, degrees: Column) -> None:
-        """Keep what a pass gave: X'(D - Δ)X, and row sums of what lies off the diagonal."""
+        """Cache the result of a pass: X'(D - Δ)X, and the row sums of the off-diagonal entries."""
         squares = self.engine.row_norms(self.factor) ** 2
         kept = squares * (squares >= self.threshold()) * self.diagonal
         self._known[:] = [Known(X, laplacian, degrees + kept)]
 
 
 def pruned_affinity(sample: Sample, factor: Tall, t: float, diagonal: Column) -> PrunedAffinity:
-    """Prune PP' to its t entries of largest magnitude, ties kept; diagonal ones count as often as `diagonal` says.
+    """Prune PP' to its t entries of largest magnitude, ties kept; diagonal entry (i, i) counts diagonal[i] times.
 
-    The rows it is wanted for are known, so that their Laplacian can come from the pass that finds the cut.
+    The Laplacian of the rows of the sample is computed in the pass that finds the cut.
     """
     engine, weights = sample.engine, sample.engine_weights
     cut, laplacian, degrees = engine.cut_laplacian(factor, t, sample.X, weights, diagonal)
@@ -142,7 +142,7 @@ def pruned_affinity(sample: Sample, factor: Tall, t: float, diagonal: Column) ->
 def pruned_beside(
     sample: Sample, factor: Tall, t: float, diagonal: Column, other: HalfAffinity
 ) -> tuple[PrunedAffinity, FloatMatrix]:
-    """Prune as `pruned_affinity` does; also X'(D - A)X of its sum A with another affinity, from the same pass."""
+    """Prune as `pruned_affinity`; in the same pass compute X'(D - A)X, A being the sum with another affinity."""
     engine, weights = sample.engine, sample.engine_weights
     cut, laplacian, _ = engine.cut_laplacian(factor, t, sample.X, weights, diagonal, other.half)
     return PrunedAffinity(factor, cut, weights, diagonal, engine), laplacian
@@ -177,10 +177,10 @@ def magnitude_counts(affinity: PrunedAffinity, n_bins: int = 200) -> tuple[Float
 
 
 def diagonal_counts(sample: Sample, diagonal: DiagonalRule, share: float = 1.0) -> Column:
-    """How often a row's product with itself counts: copies of a row meet each other, and each itself unless dropped.
+    """Times that each diagonal entry counts: once per pair of copies of the row, and once per copy unless dropped.
 
-    A row that counts as less than one has no copies. Where pairs are a `share` of all pairs, a row's product with
-    itself, which is no sampled pair, counts by that share.
+    A row of weight below one has no copies. If only a `share` of all pairs is used, the product of a row with itself,
+    which is not a sampled pair, counts by that share.
     """
     weights = sample.engine_weights
     counts = weights**2 - weights + (weights * share if diagonal == "keep" else 0.0)
@@ -188,7 +188,7 @@ def diagonal_counts(sample: Sample, diagonal: DiagonalRule, share: float = 1.0) 
 
 
 class MethodSettings(NamedTuple):
-    """What the method is told beside the rows."""
+    """Parameters of the method."""
 
     n_clusters: int
     n_components: int
@@ -197,7 +197,7 @@ class MethodSettings(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Row blocks, and what is made of each and added up in their order."""
+    """A function of a row block, and the blocks over which its results are summed, in this order."""
 
     blocks: Sequence[int]
     work: Callable[[Sample], Any]
@@ -213,33 +213,33 @@ class Blocks(Protocol):
 
     @property
     def engine(self) -> Engine:
-        """What works on them."""
+        """Engine that processes them."""
         ...
 
     def totals(self, jobs: Sequence[Job], tell: Callable[[int], None]) -> list[Any]:
-        """Sum of what each job makes of its blocks; `tell` hears of blocks done."""
+        """Sum of the results of each job over its blocks; `tell` is called with each finished block."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AllRows:
-    """All rows as one block, at hand from pass to pass."""
+    """All rows as one block, kept from pass to pass."""
 
     sample: Sample
     n_blocks: int = 1
 
     @property
     def engine(self) -> Engine:
-        """What works on them."""
+        """Engine that processes them."""
         return self.sample.engine
 
     def totals(self, jobs: Sequence[Job], tell: Callable[[int], None]) -> list[Any]:
-        """What each job makes of the rows."""
+        """Result of each job on the rows."""
         return [job.work(self.sample) for job in jobs]
 
 
 class DegreeSums(NamedTuple):
-    """X'DX of the row sums D of affinities, and the sum of D."""
+    """X'DX for the row sums D of affinities, and the sum of D."""
 
     gram: FloatMatrix
     total: float
@@ -250,7 +250,7 @@ class DegreeSums(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowDegrees:
-    """Row sums D of an affinity on rows at hand, and what `DegreeSums` has of them, when asked for."""
+    """Row sums D of an affinity on `AllRows`, with the fields of `DegreeSums` computed on demand."""
 
     column: Column
     sample: Sample
@@ -271,12 +271,12 @@ class RowDegrees:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """X'(D - A)X of an affinity A, a D, and the cut of what was pruned, summed over blocks; A itself of one alone."""
+    """X'(D - A)X of an affinity A, degrees, and the cut of the pruned affinity, summed over blocks."""
 
     laplacian: FloatMatrix
-    degrees: Any  # DegreeSums, or RowDegrees of rows at hand
+    degrees: Any  # DegreeSums, or RowDegrees for `AllRows`
     cut: float
-    affinity: Any = None  # PrunedAffinity of rows at hand
+    affinity: Any = None  # PrunedAffinity, for `AllRows` only
 
     def __add__(self, other: "Links") -> "Links":
         return Links(self.laplacian + other.laplacian, self.degrees + other.degrees, self.cut + other.cut)
@@ -286,7 +286,7 @@ class Pruning(NamedTuple):
     """How a block is pruned to Δ = S_t(PP'), t = ⌊n²/(αc)⌋: `onto` maps prepared rows to P.
 
     Pairs within blocks stand for all pairs, so entries are divided by the share of pairs that lie within blocks; a row
-    paired with itself is no sampled pair, and counts once. `at_hand` tells that the rows stay from pass to pass.
+    paired with itself is not a sampled pair and counts once. `at_hand` is true for `AllRows`.
     """
 
     onto: FloatMatrix
@@ -296,13 +296,13 @@ class Pruning(NamedTuple):
     at_hand: bool
 
     def of(self, sample: Sample) -> tuple[Tall, float, Column]:
-        """P of a block, how many entries are kept, and how often one on the diagonal counts."""
+        """Return P of a block, the number of entries to keep, and how often each diagonal entry counts."""
         P = sample.engine.project(sample.X, 1.0, np.zeros(len(self.onto)), self.onto.T / np.sqrt(self.share))
         t = max(1.0, np.floor(sample.size**2 / self.alpha_c))
         return P, t, diagonal_counts(sample, self.diagonal, self.share)
 
     def links(self, sample: Sample, affinity: PrunedAffinity, laplacian: FloatMatrix, degrees: Column) -> Links:
-        """What a block says."""
+        """Return the links of a block."""
         rows = RowDegrees(degrees, sample)
         if self.at_hand:
             return Links(laplacian, rows, affinity.cut, affinity)
@@ -310,20 +310,20 @@ class Pruning(NamedTuple):
 
 
 def first_links(pruning: Pruning, graph: GraphOf, kernel: HeatKernel | None, sample: Sample) -> Links:
-    """Laplacian of heat-kernel graph and intermediate affinity together, and the degrees of the graph alone."""
+    """Return the Laplacian of heat-kernel graph plus intermediate affinity, and the degrees of the graph alone."""
     heat = heat_affinity(graph(sample), kernel, sample)
     affinity, laplacian = pruned_beside(sample, *pruning.of(sample), heat)
     return pruning.links(sample, affinity, laplacian, heat.half.degrees())
 
 
 def final_links(pruning: Pruning, sample: Sample) -> Links:
-    """Links of the final affinity."""
+    """Return the links of the final affinity."""
     affinity = pruned_affinity(sample, *pruning.of(sample))
     return pruning.links(sample, affinity, affinity.laplacian(sample.X), affinity.degrees())
 
 
 class Counts(NamedTuple):
-    """Of some blocks in a row: their sizes (copies counted), distinct rows in all, and X'X."""
+    """Sizes of some blocks (copies counted), their total number of distinct rows, and X'X."""
 
     sizes: tuple[float, ...]
     n_distinct: int
@@ -348,17 +348,17 @@ class Counts(NamedTuple):
 
 
 def counted_halves(rows: Blocks) -> list[Counts]:
-    """Pass over the blocks once, for what everything else needs to know before: of every other block, and the rest."""
+    """Count the even and the odd blocks, in the pass that all others depend on."""
     return rows.totals([Job(half, Counts.of) for half in halves_of(rows.n_blocks)], lambda block: None)
 
 
 def halves_of(n_blocks: int) -> list[range]:
-    """Every other block and the rest; one block has no halves."""
+    """Even and odd blocks; a single block is returned as it is."""
     return [range(start, n_blocks, 2) for start in range(min(2, n_blocks))]
 
 
 class Evidence(NamedTuple):
-    """What a group of blocks says: their rows, and links of graph and intermediate affinity, and of the final one."""
+    """Results for a group of blocks: counts, links of graph and intermediate affinity, links of the final affinity."""
 
     blocks: range
     counts: Counts
@@ -373,10 +373,10 @@ def adapt(
     counted: Sequence[Counts] | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[Evidence]:
-    """Learn the affinities of all blocks together, and where there are several, of either half of them beside.
+    """Learn the affinities of all blocks together and, if there are several, of each half of the blocks.
 
-    The halves share neighbours and intermediate affinity with the whole, so that they cost one more pass for their
-    own final affinities. Parameters are those of `learn`; what comes back is of all blocks, then of the halves.
+    The halves share neighbours and intermediate affinity with the whole, so they cost only one more pass, for their
+    final affinities. Parameters are those of `learn`; the result for all blocks comes first, then those of the halves.
     """
     settings, n_clusters = method.affinity, method.n_clusters
     engine, n_blocks = rows.engine, rows.n_blocks
@@ -429,7 +429,7 @@ class Learned(NamedTuple):
 def adaptive_affinity(
     sample: Sample, graph: Graph, n_clusters: int, n_iter: int, settings: AdaptiveAffinity
 ) -> Learned:
-    """Steps 1 to 4 of the method on prepared rows, as `adapt` takes them on all pairs."""
+    """Run steps 1 to 4 of the method on all pairs of prepared rows."""
     (found,) = adapt(AllRows(sample), MethodSettings(n_clusters, n_clusters, n_iter, settings), lambda _: graph)
     degrees = DiagonalAffinity(found.first.degrees.column, sample.engine)
     affinity = SumAffinity((found.final.affinity, degrees), sample.engine)
@@ -437,11 +437,11 @@ def adaptive_affinity(
 
 
 class LearnedMap(NamedTuple):
-    """A projection of prepared rows, what it rests on, and where there are several blocks, those of either half."""
+    """A projection of prepared rows, what it was learned from, and those of the two halves of several blocks."""
 
     projection: Projection
     evidence: Evidence
-    moments: FloatMatrix  # X'X over the number of rows, copies counted
+    moments: FloatMatrix  # X'X divided by the number of rows, copies counted
     cuts: tuple[float, float]  # smallest magnitudes kept, intermediate and final, on average over blocks
     halves: list[Projection]
 
@@ -457,15 +457,15 @@ def learn(
 ) -> LearnedMap:
     """Learn a linear map of prepared rows.
 
-    `graph` gives the neighbour graph of a block: found, or brought by the caller. `counted` is what `counted_halves`
-    found, where it is known. `phase` gives the context to run a named phase in; `tell` hears of row blocks done.
+    `graph` returns the neighbour graph of a block: searched, or given by the user. `counted` is the result of
+    `counted_halves`, if known. `phase` returns the context manager of a named phase; `tell` receives progress messages.
     """
     with phase("affinity"):
         found = adapt(rows, method, graph, counted, tell)
     with phase("projection"):
 
         def projection(index: int) -> Projection:
-            """LPP on final affinity and heat-kernel degrees, as `adaam.projection.lpp` has it."""
+            """LPP on final affinity and heat-kernel degrees, as in `adaam.projection.lpp`."""
             _, counts, first, final = found[index]
             degrees = first.degrees + final.degrees
 
@@ -475,7 +475,7 @@ def learn(
             n, eigh = found[0].counts.n_distinct, rows.engine.eigh
             return degree_projection(final.laplacian, degrees.gram, method.n_components, n, even, eigh)
 
-        # Small eigenproblems run on one thread each: those of the halves have time beside that of the whole.
+        # Small eigenproblems run on one thread each, so those of the halves run in parallel with that of the whole.
         learned, *halves = rows.engine.each(projection, range(len(found)))
     blocks, counts, first, final = found[0]
     cuts = (first.cut / len(blocks), final.cut / len(blocks))

@@ -15,7 +15,7 @@ from adaam.engines.blocks import row_blocks
 from adaam.engines.neighbors.graph import NeighborGraph
 from adaam.prepare import Sample
 
-# Votes of fractional weights are sums that round; counts this close are equal.
+# Relative tolerance on votes: with fractional weights they are sums with rounding errors.
 VOTE_TOLERANCE = 1e-9
 
 
@@ -23,8 +23,8 @@ VOTE_TOLERANCE = 1e-9
 class ConsensusAffinity(BaseEstimator):
     """Consensus k-NN: a neighbour graph whose edges are confirmed by the neighbourhoods of other rows.
 
-    Every row i calls a neighbourhood S_i: itself and its k nearest neighbours. C_pq counts the neighbourhoods that hold
-    both p and q; pairs with enough of these votes become edges, whether or not they are neighbours, and are weighed by
+    The neighbourhood S_i of row i is the row itself and its k nearest neighbours. C_pq counts the neighbourhoods that
+    contain both p and q; pairs with enough of these votes become edges, whether or not they are neighbours, weighted by
     the heat kernel with the bandwidth of the k-NN graph. A row that loses all its edges keeps its nearest neighbour.
 
     Parameters
@@ -32,28 +32,28 @@ class ConsensusAffinity(BaseEstimator):
     n_neighbors : int, default=5
         Neighbours of each row, as in `KNNAffinity`.
     threshold : "budget", int or float, default="budget"
-        Votes that make an edge. "budget": the number for which the edges are nearest in number to those of the
-        symmetric k-NN graph (the larger one on a tie). A whole number: that many votes; 1 links every pair that shares
-        a neighbourhood, 2 drops the pairs of a single vote. A float in (0, 1): the share of the votes of either of the
-        two rows, the paper's row-normalised votes.
+        Votes that a pair needs to become an edge. "budget": the threshold whose number of edges is closest to that of
+        the symmetric k-NN graph (the larger one on a tie). An int: that many votes; 1 links every pair that shares a
+        neighbourhood, 2 drops pairs with a single vote. A float in (0, 1): that share of all votes of at least one of
+        the two rows, the paper's row-normalised votes.
     heat : HeatKernel, default=None
         Weights of the edges; None means `HeatKernel()`, so that only the choice of edges differs from `KNNAffinity`.
 
     Notes
     -----
-    **Defaults.** The paper uses one threshold for all rows and does not give it. "budget" needs no number, and makes
-    the comparison with the k-NN graph one of which edges are kept, not of how many. A fixed number cannot follow k: the
-    votes of a pair grow with it, so that 2 votes, a mild pruning for k of 5 to 10, prune next to nothing for the large
-    k at which the paper sees its gains.
+    **Defaults.** The paper uses one threshold for all rows and does not give its value. With "budget" none is needed,
+    and a comparison with the k-NN graph depends on which edges are kept, not on how many. A fixed number does not adapt
+    to k: the votes of a pair grow with k, so 2 votes, a mild pruning for k of 5 to 10, prune next to nothing for the
+    large k at which the paper reports its gains.
 
-    **Preparation.** The reference one is `LPP(preparation="unit")`, that of the paper `LPP(preparation="center")`.
+    **Preparation.** The reference is `LPP(preparation="unit")`; the paper uses `LPP(preparation="center")`.
 
-    **Weights.** A row of weight w votes w times, and its copies are members of each other's neighbourhoods, so that
-    votes are those of the repeated rows. Rows tied at the k-th place of a neighbourhood, copies included, each get
-    their share of its vote. Distances are measured on the prepared rows: a neighbour graph brought by the caller sets
-    the members and the bandwidth only.
+    **Weights.** A row of weight w votes w times, and its copies are members of each other's neighbourhoods, so votes
+    are the same as if the row were repeated. Rows tied at the k-th place of a neighbourhood, copies included, share its
+    vote. Distances are measured on the prepared rows: a neighbour graph passed to `fit` only determines the members and
+    the bandwidth.
 
-    **Cost.** At most n (k + 1)² pairs have votes; they are counted in row blocks of bounded size, and only edges stay.
+    **Cost.** At most n (k + 1)² pairs have votes. They are counted in row blocks of bounded size; only edges are kept.
 
     References
     ----------
@@ -68,8 +68,8 @@ class ConsensusAffinity(BaseEstimator):
     def learn(self, sample: Sample, neighbors: NeighborSource) -> SparseAffinity:
         """Build the graph of the sample.
 
-        It is symmetric and non-negative; every row with a neighbour has an edge. The diagonal is zero but for rows that
-        stand for several copies.
+        The graph is symmetric and non-negative; every row with a neighbour has an edge. The diagonal is zero except for
+        rows with copies.
         """
         heat = resolve_heat(self.heat)
         graph = neighbors(check_whole("n_neighbors", self.n_neighbors)).host()
@@ -92,9 +92,9 @@ class ConsensusAffinity(BaseEstimator):
 
 @dataclass(frozen=True, slots=True)
 class Ballots:
-    """Who is in whose neighbourhood: all that votes are counted from."""
+    """Membership of rows in neighbourhoods, from which votes are counted."""
 
-    taken: csr_array  # (n, n): share of the copies of j that the neighbourhood of i holds, zero diagonal
+    taken: csr_array  # (n, n): share of the copies of j that are in the neighbourhood of i, zero diagonal
     holders: csr_array  # its transpose
     members: FloatVector  # (n,): copies of row i in the neighbourhood of one of them, itself included
     weights: FloatVector  # (n,)
@@ -109,7 +109,7 @@ class Ballots:
         return csr_array((block.data[off], (block.row[off], block.col[off])), shape=block.shape)
 
     def own_votes(self) -> FloatVector:
-        """Votes between two copies of the same row; 0 where there are no two."""
+        """Votes between two copies of the same row; 0 for a weight of at most one."""
         voters = np.repeat(self.weights, np.diff(self.taken.indptr))
         share, candidates = self.taken.data, self.taken.indices
         others = np.maximum(self.weights - 1.0, 0.0)
@@ -118,7 +118,7 @@ class Ballots:
         return np.divide(total, others, out=np.zeros(len(others)), where=others > 0)
 
     def cast(self) -> FloatVector:
-        """Votes that a copy of each row has with all others together."""
+        """Total votes of a copy of each row with all others, its own copies included."""
         w, F = self.weights, self.taken
         reached = F @ w
         with_itself = w * (self.holders.power(2) @ w)
@@ -126,21 +126,21 @@ class Ballots:
         return np.asarray(others + self.own_votes() * np.maximum(w - 1.0, 0.0))
 
     def blocks(self) -> list[slice]:
-        """Row blocks whose votes, 24 bytes each while they are counted, stay within the budget."""
+        """Row blocks whose votes, 24 bytes each while they are counted, take about `BLOCK_BYTES` on average."""
         size = np.diff(self.taken.indptr) + 1
         pairs = float((size**2).sum()) / len(size)
         return row_blocks(len(size), max(16, int(BLOCK_BYTES / (24 * pairs))))
 
 
 def ballots_of(graph: NeighborGraph, weights: FloatVector) -> Ballots:
-    """Turn a neighbour graph into neighbourhoods that vote."""
+    """Return the neighbourhood memberships of a neighbour graph."""
     taken = csr_array((graph.shares, graph.indices, graph.starts), shape=(graph.n_rows, graph.n_rows))
-    # Half a row votes half a time, so a weight below one bounds its own votes.
+    # A row of weight w < 1 counts as w of a row in its own neighbourhood.
     return Ballots(taken, csr_array(taken.T), np.minimum(weights, 1.0 + graph.copies), weights)
 
 
 def elected_edges(ballots: Ballots, needed: FloatVector) -> tuple[csr_array, FloatVector]:
-    """Mark pairs with as many votes as their first row needs, and rows whose copies have as many among themselves."""
+    """Mark pairs with at least the votes their first row needs, and rows whose copies have them among each other."""
     enough = needed * (1 - VOTE_TOLERANCE)
     parts: list[csr_array] = []
     for block in ballots.blocks():
@@ -152,7 +152,7 @@ def elected_edges(ballots: Ballots, needed: FloatVector) -> tuple[csr_array, Flo
 
 
 def budget_votes(ballots: Ballots, graph: NeighborGraph) -> float:
-    """Number of votes for which the edges are nearest in number to those of the symmetric k-NN graph."""
+    """Vote threshold whose number of edges is closest to that of the symmetric k-NN graph."""
     weights = ballots.weights
     own_pairs = weights * graph.copies
     target = weights @ (linked_share(ballots.taken) @ weights) + own_pairs.sum()

@@ -1,4 +1,4 @@
-"""Dominant neighbourhoods: of its nearest neighbours a row keeps those that hang together as a dominant set."""
+"""Dominant neighbourhoods: each row keeps those of its nearest neighbours that form a dominant set."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -22,20 +22,20 @@ LOCAL_HEAT = HeatKernel(width=1.0, rule="self-tuning", power=2)
 
 @dataclass(frozen=True, slots=True)
 class DominantNeighborhoods(SparseAffinity):
-    """The affinity of dominant neighbourhoods, and how their search ended."""
+    """The affinity of dominant neighbourhoods, and the convergence of their search."""
 
-    converged: BoolArray  # (n,): whether the search of each row came to rest
-    n_iter: IntVector  # (n,): steps each took
+    converged: BoolArray  # (n,): whether the search of each row converged
+    n_iter: IntVector  # (n,): iterations of each
 
 
 @dataclass(eq=False, repr=False)
 class DominantAffinity(BaseEstimator):
     """Dominant neighbourhoods: k nearest neighbours reduced to a maximal clique of mutually similar rows.
 
-    Among S_i, row i and its k nearest neighbours, the replicator dynamics x_j <- x_j (Ax)_j / x'Ax climbs from even
-    shares to a maximum of x'Ax over the simplex, where A holds the affinities among S_i with zero diagonal. The rows
-    that keep a share are the dominant set; row i is linked to them. An edge needs one of its two rows to choose it, and
-    is weighed by the heat kernel with the bandwidth of the k-NN graph.
+    On S_i, row i and its k nearest neighbours, the replicator dynamics x_j <- x_j (Ax)_j / x'Ax converges from uniform
+    shares to a maximum of x'Ax over the simplex, where A holds the affinities within S_i with zero diagonal. The rows
+    that keep a share form the dominant set; row i is linked to them. An edge is kept if either of its two rows selects
+    it, and is weighted by the heat kernel with the bandwidth of the k-NN graph.
 
     Parameters
     ----------
@@ -44,30 +44,30 @@ class DominantAffinity(BaseEstimator):
     heat : HeatKernel, default=None
         Weights of the edges; None means `HeatKernel()`, so that only the choice of edges differs from `KNNAffinity`.
     local_heat : HeatKernel, default=None
-        Affinities A that the choice is made by; None means `HeatKernel(width=1.0, rule="self-tuning", power=2)`.
+        Affinities A that select the edges; None means `HeatKernel(width=1.0, rule="self-tuning", power=2)`.
     max_iter : int, default=100_000
-        Most steps of the dynamics.
+        Maximum number of iterations of the dynamics.
     tol : float, default=1e-8
-        A row's search ends when its shares change by less than this in sum.
+        The search of a row ends when its shares change by less than this in sum.
     cut : float, default=0.01
-        A row is in the dominant set when its share exceeds this part of an even share.
+        A row is in the dominant set if its share exceeds this fraction of a uniform share.
 
     Notes
     -----
-    **Defaults.** `tol` is that of public dominant-set code. Its limit of 1000 steps is not: on image sets 10 to 30 % of
-    the rows are then still moving, and up to 3 % have other members than at rest; rows at rest cost nothing. `cut` is
-    that of the diffusion code that uses dominant neighbours, 1 / (100 |S_i|), and `local_heat` the self-tuning Gaussian
-    of that literature. It must not be wide: with nearly equal affinities, as those of the default `heat`, every
-    neighbour keeps a share and nothing is chosen. Row i may itself lose its share, and is then linked to a set it is
-    not part of: the method's known "false neighbourhoods", left as they are.
+    **Defaults.** `tol` is that of public dominant-set code. Its limit of 1000 iterations is not used: on image sets 10
+    to 30 % of the rows have not converged by then, and up to 3 % have other members than at convergence; converged rows
+    cost nothing. `cut` is that of the diffusion code that uses dominant neighbours, 1 / (100 |S_i|), and `local_heat`
+    the self-tuning Gaussian of that literature. It must not be wide: with nearly equal affinities, such as those of the
+    default `heat`, every neighbour keeps a share and none is dropped. Row i may itself lose its share, and is then
+    linked to a set it is not part of: the known "false neighbourhoods" of the method, which are left as they are.
 
-    **Preparation.** The reference one is `LPP(preparation="unit")`; the literature works on the distances of the
-    features as they are, `LPP(preparation="center")`.
+    **Preparation.** The reference is `LPP(preparation="unit")`; the literature uses distances between the original
+    features, `LPP(preparation="center")`.
 
-    **Weights.** A row of weight w takes part as w equal rows, which are alike at every step and so need one share
-    between them; the affinity of one to the others is 1. This is exact, but for rows tied at the k-th place of S_i,
-    copies included: they start with the part of a row that falls to them. A neighbour graph brought by the caller sets
-    the members and the bandwidth only, as in `ConsensusAffinity`.
+    **Weights.** A row of weight w counts as w equal rows. Their shares are equal at every iteration, so only the sum is
+    stored; their affinity to each other is 1. This is exact except for rows tied at the k-th place of S_i, copies
+    included, which start with the fraction of a row that is theirs. A neighbour graph passed to `fit` only determines
+    the members and the bandwidth, as in `ConsensusAffinity`.
 
     **Cost.** n systems of size k + 1, iterated together in row blocks of bounded size.
 
@@ -89,9 +89,9 @@ class DominantAffinity(BaseEstimator):
     def learn(self, sample: Sample, neighbors: NeighborSource) -> DominantNeighborhoods:
         """Build the graph of the sample.
 
-        It is symmetric and non-negative, with no edge that the k-NN graph does not have; every row with a neighbour has
-        an edge. The diagonal is zero but for rows that stand for several copies. `converged` and `n_iter` tell how the
-        search of each row ended, and a `ConvergenceWarning` if some were still moving after `max_iter` steps.
+        The graph is symmetric and non-negative, with no edge that the k-NN graph does not have; every row with a
+        neighbour has an edge. The diagonal is zero except for rows with copies. `converged` and `n_iter` report the
+        search of each row; a `ConvergenceWarning` is given if some have not converged after `max_iter` iterations.
         """
         k = check_whole("n_neighbors", self.n_neighbors)
         max_iter = check_whole("max_iter", self.max_iter)
@@ -110,7 +110,7 @@ class DominantAffinity(BaseEstimator):
             chosen = rest.shares > cut * (copies / copies.sum(axis=1, keepdims=True))
             return chosen[places], chosen[:, 0], rest.converged, rest.n_iter
 
-        # Affinities of a block, and those still moving beside them, stay within the budget.
+        # The affinities of a block, and a copy of those not yet converged, fit in BLOCK_BYTES.
         size = 1 + int(np.diff(graph.starts).max(initial=0))
         found = map(search, row_blocks(graph.n_rows, max(1, BLOCK_BYTES // (16 * size**2))))
         neighbor_chosen, own, converged, n_iter = (np.concatenate(part) for part in zip(*found, strict=True))
@@ -128,7 +128,7 @@ class DominantAffinity(BaseEstimator):
 
 
 class Rest(NamedTuple):
-    """Where the dynamics came to rest."""
+    """Result of the replicator dynamics."""
 
     shares: FloatMatrix  # (b, m): of all copies of a member together
     converged: BoolArray  # (b,)
@@ -138,10 +138,10 @@ class Rest(NamedTuple):
 def neighborhoods(
     graph: NeighborGraph, rows: slice, weights: FloatVector
 ) -> tuple[IntMatrix, FloatMatrix, tuple[IntVector, IntVector]]:
-    """Lay out the neighbourhoods of a block of rows as tables (b, m): members, and the equal rows each stands for.
+    """Return the neighbourhoods of a block of rows as arrays (b, m): members, and the equal rows each stands for.
 
-    Row i comes first; short neighbourhoods are filled up with 0 copies of it. The last value is the row and column in
-    the tables of each entry of the graph.
+    Row i comes first; short neighbourhoods are padded with 0 copies of it. The last value holds the row and column in
+    these arrays of each entry of the graph.
     """
     entries = slice(graph.starts[rows.start], graph.starts[rows.stop])
     sizes = np.diff(graph.starts[rows.start : rows.stop + 1])
@@ -158,8 +158,8 @@ def neighborhoods(
 def local_affinities(X: FloatMatrix, near: IntMatrix, copies: FloatMatrix, kernel: FittedHeat) -> FloatMatrix:
     """Affinities among the members of each neighbourhood, of shape (b, m, m).
 
-    The diagonal is zero for a single row. A member that stands for q equal rows has there what each of them gets from
-    the q - 1 others, the share of the member being spread evenly: 1 - 1/q.
+    The diagonal is zero for a single row. For a member that stands for q equal rows it is 1 - 1/q: what each of them
+    gets from the q - 1 others, if the share of the member is divided evenly.
     """
     n_rows, size = near.shape
     A = np.empty((n_rows, size, size))
@@ -173,7 +173,7 @@ def local_affinities(X: FloatMatrix, near: IntMatrix, copies: FloatMatrix, kerne
             A[rows, p, p:] = kernel.weights(members[:, p, None], members[:, p:], distances)
             A[rows, p:, p] = A[rows, p, p:]
 
-    # Members, their differences and the squares of these.
+    # 24 bytes per coordinate: members, their differences and the squares of these.
     for _ in ordered_map(fill, row_blocks(n_rows, max(1, BLOCK_BYTES // (24 * size * X.shape[1])))):
         pass
     diagonal = np.arange(size)
@@ -184,8 +184,8 @@ def local_affinities(X: FloatMatrix, near: IntMatrix, copies: FloatMatrix, kerne
 def replicator(A: FloatMatrix, start: FloatMatrix, max_iter: int, tol: float) -> Rest:
     """Iterate x <- x (Ax) / x'Ax for a batch of systems, each until its shares change by less than `tol` in sum.
 
-    Affinities, (b, m, m), are symmetric and non-negative; shares, (b, m), start from any positive sum, and one of 0
-    stays 0. They end non-negative, of sum 1, each system's as they were when it stopped. x'Ax never falls.
+    Affinities, (b, m, m), are symmetric and non-negative. Shares, (b, m), may start with any positive sum; zero shares
+    stay zero. The result is non-negative with sum 1, for each system as of its last iteration. x'Ax never decreases.
     """
     shares = start / start.sum(axis=1, keepdims=True)
     n_iter = np.full(len(A), max_iter)
@@ -193,7 +193,7 @@ def replicator(A: FloatMatrix, start: FloatMatrix, max_iter: int, tol: float) ->
     for step in range(1, max_iter + 1):
         gain = x * (A @ x[:, :, None])[:, :, 0]
         mean = gain.sum(axis=1, keepdims=True)
-        # Rows without any affinity gain nothing by moving.
+        # Systems without any affinity keep their shares.
         following = np.divide(gain, mean, out=x.copy(), where=mean > 0)
         left = np.abs(following - x).sum(axis=1) >= tol
         shares[moving], x = following, following

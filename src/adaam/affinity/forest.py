@@ -1,4 +1,4 @@
-"""ClustRF-Bi: rows are alike when the trees of a forest send them to the same leaf."""
+"""ClustRF-Bi: rows are similar if many trees of a forest send them to the same leaf."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,45 +23,45 @@ from adaam.prepare import Sample
 class ForestAffinity(BaseEstimator):
     """ClustRF-Bi: the share of trees of a clustering forest in which two rows fall into the same leaf.
 
-    The forest tells the rows from made-up ones that have the same features, drawn independently of each other: to do
-    so its trees must find how features go together, and their leaves gather rows that are alike in this. Each row keeps
-    its k most alike rows; the larger of the two directions counts.
+    The forest is trained to discriminate the rows from synthetic ones whose features are drawn independently of each
+    other: its trees must find how features depend on each other, and their leaves collect rows that are similar in
+    this. Each row keeps its k most similar rows; the larger of the two directions counts.
 
     Parameters
     ----------
     n_neighbors : int, default=20
-        Most alike rows that each row keeps; fewer where it shares leaves with fewer.
+        Most similar rows that each row keeps; fewer if it shares leaves with fewer.
     n_trees : int, default=1000
         Trees of the forest.
     n_features : int or None, default=30
-        Leading principal components of the prepared rows that the forest sees; None means all.
+        Leading principal components of the prepared rows that the forest is trained on; None means all.
     min_leaf : int, default=1
-        Fewest drawn rows in a leaf; 1 grows trees until their leaves are pure.
+        Minimum number of drawn rows in a leaf; 1 grows trees until their leaves are pure.
     random_state : int, RandomState instance or None, default=0
-        Seed of the made-up rows and of the forest. The default makes results the same from run to run.
+        Seed of the synthetic rows and of the forest. The default makes results the same from run to run.
 
     Notes
     -----
     **Defaults.** 1000 trees and 30 components are the paper's; k = 20 and leaves of a single row are those of the
-    authors' programme (the paper chooses leaf sizes by cross-validation, which needs labels). As there, the made-up
-    rows are drawn once, as many as rows, each feature from the values it takes in the data; a tree sees as many draws
-    as there are rows, with replacement, from both kinds together; a split tries the square root of the number of
-    features, by the Gini gain. Of rows equally alike at the k-th place any may be kept.
+    authors' code (the paper chooses leaf sizes by cross-validation, which needs labels). As there, synthetic rows are
+    drawn once, as many as there are rows, each feature from its values in the data. Each tree is trained on a bootstrap
+    sample of both kinds together, with as many draws as there are rows; each split considers the square root of the
+    number of features, by the Gini gain. Of rows tied at the k-th place any may be kept.
 
-    **Preparation.** The forest splits along principal components, largest variance first, and never along single input
-    features, even with `LPP(preparation="center")`. It gives all features it sees the same say, and components of
-    little variance are many and mostly noise: hence `n_features`, the 30 components to which the paper reduces
-    high-dimensional features. The map itself is learned on all components that the preparation keeps: those of
-    `LPP(preparation="unit")` in the reference, of `LPP(preparation="center")` in the paper. For a forest on the input
-    features themselves, learn the affinity on a sample of them and pass it to `LPP.fit(X, affinity=...)`.
+    **Preparation.** The forest splits on principal components, largest variance first, and never on single input
+    features, even with `LPP(preparation="center")`. It treats all features alike, and components of little variance are
+    many and mostly noise: hence `n_features`, the 30 components to which the paper reduces high-dimensional features.
+    The map itself is learned on all components that the preparation keeps: `LPP(preparation="unit")` in the reference,
+    `LPP(preparation="center")` in the paper. For a forest on the input features themselves, learn the affinity on a
+    sample of them and pass it to `LPP.fit(X, affinity=...)`.
 
-    **Weights.** A row of weight w is drawn as w equal rows would be, and its copies are among its most alike rows. Of
-    the made-up rows there are as many as distinct rows, each counting for the mean weight: with repeated rows that were
-    not merged there would be more of them, so the forest is not the same tree by tree, only in kind.
+    **Weights.** A row of weight w is drawn like w equal rows, and its copies are among its most similar rows. There are
+    as many synthetic rows as distinct rows, each of the mean weight; if repeated rows were not merged, there would be
+    more of them. The two forests then differ tree by tree, but are of the same kind.
 
-    **Cost.** Trees are grown on all threads and dropped once their leaves are known, which take 16 bytes times n times
-    `n_trees`; no n x n array exists. MNIST's first 10,000 rows with 1000 trees: 70 s on one thread, and a peak of
-    472 MB for the whole process, rows included.
+    **Cost.** Trees are grown on all threads and discarded once their leaves are known, which take 16 bytes times n
+    times `n_trees`; no n x n array is created. The first 10,000 rows of MNIST with 1000 trees: 70 s on one thread, and
+    a peak of 472 MB for the whole process, rows included.
 
     References
     ----------
@@ -78,11 +78,11 @@ class ForestAffinity(BaseEstimator):
     random_state: Any = 0
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> SparseAffinity:
-        """Grow the forest, which finds its own neighbours, and keep the most alike rows of each.
+        """Grow the forest and link each row to its most similar ones; `neighbors` is not used.
 
-        The affinity is symmetric, with entries in [0, 1] (times the weights of the two rows). The diagonal is zero but
-        for rows that stand for several copies. A row that shares no leaf with another is linked to its nearest one as
-        if a single tree had held both.
+        The affinity is symmetric, with entries in [0, 1] (times the weights of the two rows). The diagonal is zero
+        except for rows with copies. A row that shares no leaf with another is linked to its nearest one as if they
+        shared a leaf in one tree.
         """
         k = check_whole("n_neighbors", self.n_neighbors)
         n_trees = check_whole("n_trees", self.n_trees)
@@ -91,7 +91,7 @@ class ForestAffinity(BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
         X = unit_features(sample.engine.to_host(sample.X)[:, :n_features])
-        # Rows are drawn, split and compared in the order of their coordinates, so that theirs does not matter.
+        # Rows are drawn, split and compared in the order of their coordinates: the given order has no effect.
         order = np.lexsort(X.T[::-1])
         weights = sample.weights[order]
         leaves = forest_leaves(X[order], weights, n_trees, min_leaf, np.random.default_rng(seed))
@@ -106,9 +106,9 @@ class ForestAffinity(BaseEstimator):
 
 
 def unit_features(X: FloatMatrix) -> FloatMatrix:
-    """Scale each feature to [-1, 1], constant ones to 0, in the float32 that trees work in.
+    """Scale each feature to [-1, 1], constant ones to 0, in float32, the type that trees work in.
 
-    Principal components have no sign of their own; here they reach farther from 0 to the positive side.
+    The sign of a principal component is arbitrary; here the values farther from 0 are made positive.
     """
     most, least = X.max(axis=0).astype(np.float64), X.min(axis=0).astype(np.float64)
     middle, reach = most / 2 + least / 2, most / 2 - least / 2
@@ -119,9 +119,9 @@ def unit_features(X: FloatMatrix) -> FloatMatrix:
 def forest_leaves(
     X: FloatMatrix, weights: FloatVector, n_trees: int, min_leaf: int, rng: np.random.Generator
 ) -> IntMatrix:
-    """Grow a forest that tells rows from made-up ones; return the leaf of each row in each tree.
+    """Grow a forest that discriminates rows from synthetic ones; return the leaf of each row in each tree.
 
-    Leaves are numbered through all trees, so that no two trees share a number.
+    Leaf numbers are unique across trees.
     """
     n, d = X.shape
     made_up = np.empty_like(X)
@@ -149,9 +149,9 @@ def forest_leaves(
 
 
 def alike_graph(leaves: IntMatrix, weights: FloatVector, n_neighbors: int) -> NeighborGraph:
-    """Find the k rows that share most leaves with each row; the distance is the share of trees that part the two.
+    """Find the k rows that share most leaves with each row; the distance is the share of trees that separate the two.
 
-    A row of weight w counts as w coincident rows, as in `neighbor_graph`. Rows that share no leaf are no neighbours.
+    A row of weight w counts as w coincident rows, as in `neighbor_graph`. Rows that share no leaf are not neighbours.
     """
     n, n_trees = leaves.shape
     k = n_neighbors
@@ -159,7 +159,7 @@ def alike_graph(leaves: IntMatrix, weights: FloatVector, n_neighbors: int) -> Ne
     member = csr_array((np.ones(leaves.size, np.float32), leaves.ravel(), starts))
     members = csr_array(member.T)
     own = np.clip(weights - 1.0, 0.0, k)
-    # Rows of weight below one fill a neighbourhood slowly.
+    # More than k rows may be needed to fill a neighbourhood if weights are below one.
     width = min(n - 1, k * int(np.clip(np.ceil(1.0 / weights.min()), 1, MAX_WIDENING)))
 
     def most_alike(rows: slice) -> tuple[FloatMatrix, IntMatrix, FloatMatrix]:
@@ -175,7 +175,7 @@ def alike_graph(leaves: IntMatrix, weights: FloatVector, n_neighbors: int) -> Ne
         shares = np.clip((k - own[rows, None] - before) / held, 0.0, 1.0)
         return np.where(counts > 0, shares, 0.0), indices, 1.0 - counts / np.float64(n_trees)
 
-    # The sparse product, its dense copy and the order of its columns: 24 bytes an entry.
+    # 24 bytes per entry: the sparse product, its dense copy, and the order of its columns.
     parts = list(ordered_map(most_alike, row_blocks(n, max(1, BLOCK_BYTES // (24 * n)))))
     shares, indices, distances = (np.concatenate(part) for part in zip(*parts, strict=True))
     taken = shares > 0
@@ -184,7 +184,7 @@ def alike_graph(leaves: IntMatrix, weights: FloatVector, n_neighbors: int) -> Ne
 
 
 def nearest_links(sample: Sample, wanted: BoolArray) -> csr_array:
-    """Links of the wanted rows to their nearest neighbours, by weight."""
+    """Links of the wanted rows to their nearest neighbours; their values are products of row weights."""
     graph = neighbor_graph(sample, 1).host()
     entries = np.flatnonzero(wanted[graph.rows()])
     rows, columns = graph.rows()[entries], graph.indices[entries]

@@ -1,4 +1,4 @@
-"""Heat-kernel weights on the edges of a graph: the nearest neighbours of each row, or edges that a learner chose."""
+"""Heat-kernel weights on the edges of a graph: the nearest neighbours of each row, or edges selected by a learner."""
 
 from dataclasses import dataclass
 
@@ -14,15 +14,15 @@ from adaam.engines.blocks import ordered_map, row_blocks
 from adaam.engines.protocol import Half
 from adaam.prepare import Sample
 
-# Memory for the temporaries of one thread, as the engines have it.
+# Bytes for the temporary arrays of one thread, as in the engines.
 BLOCK_BYTES = 1 << 25
 
 
 @dataclass(frozen=True)
 class HalfAffinity:
-    """A symmetric affinity A = H + H', known by its half H: each edge of a neighbour graph where it was found.
+    """A symmetric affinity A = H + H', stored as its half H, with the entries of the directed neighbour graph.
 
-    H stays where the engine works, in a form of its own.
+    H is stored where the engine computes, in the engine's own format.
     """
 
     half: Half
@@ -30,7 +30,7 @@ class HalfAffinity:
 
     @property
     def weights(self) -> csr_array:
-        """All entries of A, put together on the host when asked for."""
+        """All entries of A, assembled on the host."""
         half = self.half.host()
         return csr_array(half + half.T)
 
@@ -52,7 +52,7 @@ class HeatKernel(BaseEstimator):
     Parameters
     ----------
     width : float, default=10.0
-        Factor of the bandwidth that `rule` gives; `numpy.inf` weighs every edge 1.
+        Factor on the bandwidth given by `rule`; with `numpy.inf`, every edge has weight 1.
     rule : {"mean", "self-tuning", "fixed"}, default="mean"
         "mean": the mean of all neighbour distances. "self-tuning": the geometric mean of the two rows' distances to
         their farthest neighbour (Zelnik-Manor and Perona). "fixed": 1, so that `width` is the bandwidth itself.
@@ -72,7 +72,7 @@ class HeatKernel(BaseEstimator):
             raise ValueError(f"power={self.power!r} is not known; use 1 or 2.")
 
     def fitted(self, graph: Graph, row_weights: Column) -> FittedHeat:
-        """Read the bandwidths off a neighbour graph."""
+        """Compute the bandwidths from a neighbour graph."""
         if np.isinf(self.width):
             return FittedHeat(np.inf, self.power)
         if self.rule == "self-tuning":
@@ -86,27 +86,27 @@ USUAL_HEAT = HeatKernel()
 
 
 def resolve_heat(heat: HeatKernel | None, name: str = "heat", usual: HeatKernel = USUAL_HEAT) -> HeatKernel:
-    """Turn a parameter into settings that are in range; None means the usual ones."""
+    """Return the validated heat kernel of a parameter; None means `usual`."""
     kernel: HeatKernel = usual if heat is None else check_kind(name, heat, HeatKernel, "a HeatKernel or None")
     kernel.check()
     return kernel
 
 
 def heat_affinity(graph: Graph, kernel: HeatKernel | None, sample: Sample) -> HalfAffinity:
-    """Heat weights on the graph, the larger of the two directions; copies of a row are linked with weight 1."""
+    """Affinity of heat weights on a graph, the larger of the two directions; copies of a row have weight 1."""
     fitted = (USUAL_HEAT if kernel is None else kernel).fitted(graph, sample.engine_weights)
     return HalfAffinity(graph.heat_half(fitted, sample.engine_weights), sample.engine)
 
 
 def linked_share(taken: csr_array) -> csr_array:
-    """Share of the pairs of copies of two rows that are linked when either takes the other."""
-    # Row i takes the same f of j's copies for all its own, and j the same g of i's: together f + g - fg are linked.
+    """Share of the pairs of copies of two rows that are linked, that is, in which at least one takes the other."""
+    # Each copy of row i takes a share f of j's copies, each copy of j a share g of i's: f + g - fg are linked.
     return csr_array(taken + taken.T - taken.multiply(taken.T))
 
 
 @dataclass(eq=False, repr=False)
 class KNNAffinity(BaseEstimator):
-    """The k-nearest-neighbour heat-kernel graph, the affinity LPP was made for.
+    """The k-nearest-neighbour heat-kernel graph, the original affinity of LPP.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class KNNAffinity(BaseEstimator):
 
 
 def pair_distances(X: FloatMatrix, rows: IntVector, columns: IntVector) -> FloatVector:
-    """Euclidean distance of each pair of rows, from differences: coincident rows are at distance 0."""
+    """Euclidean distance of each pair of rows, computed from differences, so that coincident rows have distance 0."""
 
     def measured(pairs: slice) -> FloatVector:
         difference = np.asarray(X[rows[pairs]], np.float64) - X[columns[pairs]]
@@ -139,11 +139,11 @@ def pair_distances(X: FloatMatrix, rows: IntVector, columns: IntVector) -> Float
 def edge_affinity(
     sample: Sample, graph: NeighborGraph, taken: csr_array, own: BoolArray, heat: HeatKernel
 ) -> SparseAffinity:
-    """Heat weights on chosen edges, both directions; a row left without any keeps its nearest neighbours.
+    """Affinity of heat weights on selected edges, in both directions; a row without any keeps its nearest neighbours.
 
     Entry (i, j) of `taken` is the share of j that row i takes, as in a `NeighborGraph`; its diagonal is zero. Copies of
-    the rows in `own` are linked among themselves. The graph sets the bandwidth, and names the nearest neighbours (more
-    than one where they are equally near).
+    the rows in `own` are linked with each other. The graph determines the bandwidth and the nearest neighbours (several
+    if tied).
     """
     n, weights = graph.n_rows, sample.weights
     alone = (linked_share(taken).sum(axis=1) == 0) & ~(own & (graph.copies > 0))
@@ -160,7 +160,7 @@ def edge_affinity(
 
 
 def _nearest_entries(graph: NeighborGraph, wanted: BoolArray) -> IntVector:
-    """Entries of the graph that hold the nearest neighbours of the wanted rows, all of them on a tie."""
+    """Entries of the graph that are nearest neighbours of the wanted rows, all of them on a tie."""
     rows = graph.rows()
     nearest = np.full(graph.n_rows, np.inf)
     np.minimum.at(nearest, rows, graph.distances)

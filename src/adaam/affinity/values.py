@@ -1,4 +1,4 @@
-"""Affinities as values: all that LPP needs of an n x n matrix, which never exists; and what a learner of them is."""
+"""Affinities, as what LPP needs of an n x n matrix that is never stored, and the protocol of their learners."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from adaam.prepare import Sample
 
 
 class Affinity(Protocol):
-    """A symmetric n x n matrix A, known by its row sums and by X'AX."""
+    """A symmetric n x n matrix A, represented by its row sums and by X'AX."""
 
     def degrees(self) -> Column:
-        """Row sums A1, where the engine works or as a NumPy vector."""
+        """Row sums A1, where the engine computes or as a NumPy vector."""
         ...
 
     def gram(self, X: Tall) -> FloatMatrix:
@@ -26,8 +26,8 @@ class Affinity(Protocol):
         ...
 
 
-# Gives the graph of k nearest neighbours of the sample: found on demand, or the one the caller brought. It is where the
-# engine works; its `host()` has the neighbours of each row as NumPy arrays.
+# Returns the graph of the k nearest neighbours of the sample: searched on demand, or given by the user. It is stored
+# where the engine computes; its `host()` returns it as NumPy arrays.
 NeighborSource: TypeAlias = Callable[[int], Graph]
 
 
@@ -35,19 +35,19 @@ class AffinityLearner(Protocol):
     """Settings that turn a sample into an affinity."""
 
     def learn(self, sample: Sample, neighbors: NeighborSource) -> Affinity:
-        """Return an affinity on the rows of the sample, weights included; `neighbors` gives their graph."""
+        """Return an affinity on the rows of the sample, weights included; `neighbors(k)` returns their graph."""
         ...
 
 
 def laplacian_gram(affinity: Affinity, X: Tall, engine: Engine) -> FloatMatrix:
-    """Return X'(D - A)X, from the affinity itself where it knows a shorter way than through X'DX and X'AX."""
+    """Return X'(D - A)X, by the affinity's own method `laplacian` if it has one, else as X'DX - X'AX."""
     known: Callable[[Tall], FloatMatrix] | None = getattr(affinity, "laplacian", None)
     return engine.cross(X, X, affinity.degrees()) - affinity.gram(X) if known is None else known(X)
 
 
 @dataclass(frozen=True, slots=True)
 class SparseAffinity:
-    """An affinity with its non-zero entries at hand on the host, such as a graph the caller brought."""
+    """An affinity stored as a sparse matrix on the host, such as a graph given by the user."""
 
     weights: csr_array
     engine: Engine
@@ -64,7 +64,7 @@ class SparseAffinity:
 
 @dataclass(frozen=True, slots=True)
 class DiagonalAffinity:
-    """An affinity of each row to itself alone."""
+    """A diagonal affinity: each row is related to itself only."""
 
     entries: Column
     engine: Engine
@@ -78,7 +78,7 @@ class DiagonalAffinity:
         return self.engine.cross(X, X, self.entries)
 
     def laplacian(self, X: Tall) -> FloatMatrix:
-        """Nothing: what lies on the diagonal of A cancels."""
+        """Return X'(D - A)X, which is zero: the diagonal of A cancels."""
         return np.zeros((X.shape[1], X.shape[1]))
 
 

@@ -1,1 +1,1 @@
-"""The benchmark: methods, data sets, and the runs that bring them together."""
+"""The benchmark: methods, data sets, plans, and the runs that execute them."""

@@ -1,7 +1,7 @@
-"""Rows and classes from files that others wrote: .npz, .mat (MATLAB 5 and 7.3), IDX.
+"""Rows and classes from untrusted files: .npz, .mat (MATLAB 5 and 7.3), IDX.
 
-Nothing in a file is run: no pickles, sizes are checked before anything is unpacked, types after. MATLAB 5 files are
-read here, since SciPy's reader ends the process where their parts are damaged.
+Nothing in a file is executed: no pickles; sizes are checked before anything is unpacked, types after. MATLAB 5 files
+are parsed here, since SciPy's reader crashes the process if their parts are damaged.
 """
 
 import gzip
@@ -22,7 +22,7 @@ from adaam.untrusted import MAX_BYTES, NUMBERS, NUMBERS_AND_WORDS, UnreadableFil
 
 IDX_IMAGES, IDX_LABELS = 0x0803, 0x0801
 ROWS, CLASSES = ("fea", "X"), ("gnd", "y", "Y")
-# Deflate packs at most so many times; an HDF5 data set that claims more than that was never written.
+# Largest compression ratio of deflate; an HDF5 data set that claims a larger one was never written.
 MOST_PACKED = 1032
 
 # MATLAB 5 files.
@@ -41,7 +41,7 @@ class DataFileError(UnreadableFileError):
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Rows as they are in the file, numbers of any kind; their classes; and the image a row draws."""
+    """Rows as stored in the file, of any numeric type; their classes; and the shape of a row as an image."""
 
     X: FloatMatrix
     classes: IntVector
@@ -53,7 +53,7 @@ class Data:
 
 
 def read_npz(path: Path) -> Data:
-    """Read X, y and, where it is there, image_shape."""
+    """Read X, y and, if present, image_shape."""
     with reading(path, "npz", DataFileError), open_archive(path, MAX_BYTES) as archive:
         if not {"X.npy", "y.npy"} <= set(archive.names):
             held = ", ".join(each.removesuffix(".npy") for each in archive.names)
@@ -66,7 +66,7 @@ def read_npz(path: Path) -> Data:
 
 
 def read_mat(path: Path, image_shape: tuple[int, int] | None = None) -> Data:
-    """Read fea and gnd (or X and y); images are column-major there and row-major in what is returned."""
+    """Read fea and gnd (or X and y); images are column-major in the file and row-major in the result."""
     with reading(path, "mat", DataFileError):
         with path.open("rb") as stream:
             is_hdf5 = b"MATLAB 7.3" in stream.read(116)
@@ -79,7 +79,7 @@ def read_mat(path: Path, image_shape: tuple[int, int] | None = None) -> Data:
 
 
 def row_major(X: FloatMatrix, image_shape: tuple[int, int] | None) -> FloatMatrix:
-    """Turn images that were written column by column into ones written row by row."""
+    """Convert images from column-major to row-major order."""
     if image_shape is None or image_shape[0] * image_shape[1] != X.shape[1]:
         return X
     height, width = image_shape
@@ -87,7 +87,7 @@ def row_major(X: FloatMatrix, image_shape: tuple[int, int] | None) -> FloatMatri
 
 
 def read_idx_pair(images: Path, labels: Path) -> Data:
-    """Read images and their labels from two IDX files, packed by gzip or not."""
+    """Read images and their labels from two IDX files, compressed by gzip or not."""
     pixels = _read_idx(images, IDX_IMAGES, 3)
     y = _read_idx(labels, IDX_LABELS, 1)
     if len(pixels) != len(y):
@@ -113,7 +113,7 @@ def _read_idx(path: Path, magic: int, n_dimensions: int) -> FloatMatrix:
 
 
 def _check_size(path: Path, n_bytes: int) -> None:
-    """Refuse what would not fit, before it is unpacked."""
+    """Raise if the content is too large, before it is unpacked."""
     if n_bytes > MAX_BYTES:
         raise DataFileError(f"{path}: unpacks to {n_bytes} bytes, more than the {MAX_BYTES} that are allowed.")
 
@@ -125,7 +125,7 @@ def _read_hdf5(path: Path) -> tuple[FloatMatrix, IntVector]:
         remedy = "Install it with: pip install adaam[mat]"
         raise DataFileError(f"{path}: is a MATLAB 7.3 file, and reading those needs h5py. {remedy}") from error
     with h5py.File(path, "r") as file:
-        # A link or a data set that is elsewhere would read any other file of this machine.
+        # Links and data sets that point elsewhere could read any other file of this machine.
         here = [name for name in file if isinstance(file.get(name, getlink=True), h5py.HardLink)]
         described = {name: file[name].shape for name in here if isinstance(file[name], h5py.Dataset)}
         rows, classes = (file[_pick(path, described, names)] for names in (ROWS, CLASSES))
@@ -188,7 +188,7 @@ def _matrix(name: str, parts: list[Element], order: str) -> Any:
 
 
 def _elements(content: memoryview, order: str) -> Iterator[Element]:
-    """Yield type and content of each element; four bytes or less stand within the tag, others end at eight bytes."""
+    """Yield type and content of each element: up to four bytes within the tag, others padded to eight bytes."""
     place = 0
     while place + 8 <= len(content):
         kind, size = struct.unpack_from(f"{order}2I", content, place)

@@ -16,7 +16,7 @@ IDX_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-
 
 
 def data_folder(given: str | None) -> Path | None:
-    """Return the folder that the option or the environment names."""
+    """Return the folder given by the option or the environment, or None."""
     named = given or os.environ.get("ADAAM_DATA")
     if not named:
         return None
@@ -28,12 +28,12 @@ def data_folder(given: str | None) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Return the user's own folder for fetched sets: ADAAM_CACHE, or the system's place for caches."""
+    """Return the user's folder for fetched data sets: ADAAM_CACHE, or the system's cache folder."""
     return Path(os.environ.get("ADAAM_CACHE") or user_cache_path("adaam", appauthor=False))
 
 
 def fetch_folder(folder: Path | None) -> Path:
-    """Return where fetched sets go: the folder that was named if files can be made in it, else the user's own."""
+    """Return the folder for fetched data sets: the given one if it is writable, else the user's cache folder."""
     if folder is not None and os.access(folder, os.W_OK | os.X_OK):
         return folder
     own = cache_folder()
@@ -47,7 +47,7 @@ def fetch_folder(folder: Path | None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """What is known of a data set before it is read."""
+    """Description of a data set, known before it is read."""
 
     title: str
     n: int
@@ -57,7 +57,7 @@ class DataSet:
     found: str
     obtain: str
     terms: str
-    stems: tuple[str, ...]  # names of its files without their ending, in any case of letters
+    stems: tuple[str, ...]  # names of its files without extension, case-insensitive
     first_rows: int | None = None
     note: str = ""
     fetched: str = ""  # how a copy that is fetched from OpenML may differ from the paper's
@@ -70,15 +70,15 @@ DATASETS = {
 
 
 def title_of(name: str) -> str:
-    """Return how a data set is named to people."""
+    """Return the display name of a data set."""
     return DATASETS[name].title if name in DATASETS else name
 
 
 def find_files(name: str, folder: Path | None, *, required: bool = True) -> tuple[Path, ...]:
     """Return the files of a data set: none for digits, four for IDX, one otherwise.
 
-    They are looked for in the folder and then in the user's own folder of fetched sets. A name that is not listed
-    stands for NAME.npz or NAME.mat.
+    They are searched in the folder and then in the user's cache folder. A name that is not listed stands for NAME.npz
+    or NAME.mat.
     """
     if name == "digits":
         return ()
@@ -107,7 +107,7 @@ def _files_in(folder: Path, stems: tuple[str, ...]) -> tuple[Path, ...]:
 
 
 def load_data(name: str, folder: Path | None) -> Data:
-    """Load a data set and check that it is the one it is named for."""
+    """Load a data set; for a listed name, check that its sizes match."""
     if name == "digits":
         digits = load_digits()
         return Data(digits.data, digits.target, (8, 8))
@@ -134,7 +134,7 @@ def load_data(name: str, folder: Path | None) -> Data:
 
 
 def _checked(name: str, data: Data, first_rows: int | None) -> Data:
-    """Return the first rows of a file with their classes numbered, if clusters of them can be scored."""
+    """Return the first rows of a file with classes numbered from 0; raise if they cannot score clusters."""
     X, y, shape = data.X[:first_rows], data.classes[:first_rows], data.image_shape
     if X.ndim != 2:
         raise DataFileError(f"{name}: X has shape {X.shape}; it must be a table of numbers.")

@@ -1,4 +1,4 @@
-"""A file from the network: fetched in pieces that outlive an interrupt, verified, and then there as a whole."""
+"""Download a file: resume after an interrupt, verify it, and put it in place only when complete."""
 
 import hashlib
 import io
@@ -29,13 +29,13 @@ class DownloadError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How servers are spoken to; tests wait less."""
+    """Network settings; tests use shorter waits."""
 
-    timeout_s: float = 30.0  # for a connection, and for each piece to come
-    waits_s: tuple[float, ...] = (1.0, 2.0, 4.0)  # before each new attempt; one that brings bytes starts the count anew
-    max_bytes: int = 1 << 30  # the largest of the sets, MNIST as text, has about an eighth of it
-    say: Callable[[str], None] = lambda _: None  # attempts that failed, and steps that take a while
-    tell: Callable[[int, int | None], None] = lambda *_: None  # bytes that are there, and in all where known
+    timeout_s: float = 30.0  # for connecting, and for each read
+    waits_s: tuple[float, ...] = (1.0, 2.0, 4.0)  # before each retry; an attempt that brings new bytes resets the count
+    max_bytes: int = 1 << 30  # the largest data set, MNIST as text, has about an eighth of it
+    say: Callable[[str], None] = lambda _: None  # called with messages on failed attempts and slow steps
+    tell: Callable[[int, int | None], None] = lambda *_: None  # called with bytes fetched, and in total if known
 
 
 def read_text(url: str, network: Network, max_bytes: int = 1 << 20) -> str:
@@ -46,10 +46,10 @@ def read_text(url: str, network: Network, max_bytes: int = 1 << 20) -> str:
 
 
 def download(url: str, target: Path, md5: str, network: Network) -> None:
-    """Fetch a file and verify it; what an interrupted fetch has left is gone on with.
+    """Fetch a file and verify it; an interrupted fetch is resumed.
 
-    The file appears once it is whole and verified. Until then its beginning is beside it under a name that holds the
-    checksum, so that pieces of two versions never meet.
+    The file appears once it is complete and verified. Until then its beginning is stored beside it under a name that
+    contains the checksum, so that pieces of two versions are never mixed.
     """
     path = target.with_name(f"{target.name}.{md5[:12]}.part")
     with path.open("ab", buffering=0) as part:
@@ -67,12 +67,12 @@ def download(url: str, target: Path, md5: str, network: Network) -> None:
                         f"{url}: the file that came has the MD5 checksum {found}, but should have {md5}. It was thrown "
                         "away. Try again later; if it happens again, the server's description and its file disagree."
                     )
-                # Whatever was there before may be at fault; a fetch of the whole decides.
+                # The part from an earlier fetch may be at fault, so the complete file is fetched once.
                 network.say(f"{url}: what was left of an earlier fetch does not fit; fetching it anew")
             os.fsync(part.fileno())
         finally:
             if not part.tell():
-                path.unlink(missing_ok=True)  # nothing that a later fetch could go on with
+                path.unlink(missing_ok=True)  # nothing that a later fetch could resume
     path.replace(target)
 
 
@@ -83,11 +83,11 @@ def checksum(path: Path, algorithm: str) -> str:
 
 
 def _transfer(url: str, part: BinaryIO, network: Network) -> None:
-    """Append what is missing; a server that cannot send a part of a file sends it from its start."""
+    """Append the missing bytes; a server that does not support ranges sends the file from its start."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise DownloadError(f"{url}: is not an address that starts with http:// or https://.")
     had = part.tell()
-    # A file is asked for as it is: positions in a packed one would not be positions in the file.
+    # No compression: positions in a compressed response would not be positions in the file.
     headers = {"User-Agent": f"adaam/{__version__}", "Accept-Encoding": "identity"}
     headers |= {"Range": f"bytes={had}-"} if had else {}
     try:
@@ -113,7 +113,7 @@ def _transfer(url: str, part: BinaryIO, network: Network) -> None:
                 part.truncate(part.seek(0))
                 what = f"has {n_bytes} bytes or more; at most {network.max_bytes} are allowed. Not fetched"
                 raise DownloadError(f"{url}: {what}.")
-            while block:  # a write may take the beginning alone
+            while block:  # a write may be partial
                 block = block[part.write(block) :]
             network.tell(part.tell(), total)
     if total is not None and part.tell() < total:
@@ -121,7 +121,7 @@ def _transfer(url: str, part: BinaryIO, network: Network) -> None:
 
 
 def _persistently(url: str, part: BinaryIO, network: Network) -> None:
-    """Transfer until all is there, with growing waits; attempts in a row that bring nothing new are counted."""
+    """Transfer until complete, with growing waits between attempts; give up after several without new bytes."""
     failed, most = 0, part.tell()
     while True:
         try:
@@ -142,7 +142,7 @@ def _persistently(url: str, part: BinaryIO, network: Network) -> None:
 
 
 def _judged(error: Exception) -> tuple[str, bool, float]:
-    """Return what an error is, whether it may pass, and how long the server asks us to wait, within limits."""
+    """Return the reason of an error, whether it is transient, and the wait the server asks for, within limits."""
     if isinstance(error, HTTPError):
         error.close()
         asked = error.headers.get("Retry-After", "") if error.headers else ""
@@ -150,6 +150,6 @@ def _judged(error: Exception) -> tuple[str, bool, float]:
         return f"the server answered {error.code} {error.reason}", error.code in TRANSIENT, wait
     if isinstance(error, URLError):
         return f"no connection: {error.reason}", not isinstance(error.reason, ssl.SSLCertVerificationError), 0.0
-    # Errors of the disk, such as a full one, are not the network's.
+    # Disk errors, such as a full disk, are not transient.
     is_passing = isinstance(error, HTTPException | ConnectionError | TimeoutError | ssl.SSLError)
     return ": ".join(filter(None, (type(error).__name__, str(error)))), is_passing, 0.0

@@ -1,6 +1,6 @@
-"""What a data set looks like under AdaAM and under the clustering chosen without labels, as arrays for a page.
+"""Exhibits: a data set under AdaAM and under the clustering chosen without labels, as arrays for a page.
 
-Exhibits are kept as files of plain arrays beside the records, written whole and checked when read.
+They are stored as files of plain arrays beside the records, written atomically and checked when read.
 """
 
 import json
@@ -33,7 +33,7 @@ from adaam.untrusted import UnreadableFileError, open_archive, reading
 PLAIN = "rows as they are"  # how a selection names a metric that is not learned
 MAX_ROWS = 3000  # more points would hide one another and make the page slow
 MAX_SIDE = 40  # pixels of a thumbnail
-MAX_FEATURES = 128  # of rows that are no images
+MAX_FEATURES = 128  # of rows that are not images
 MAX_COMPONENTS = 64
 MAX_CLASSES = 1000
 N_NEAREST = 8
@@ -44,7 +44,7 @@ MAX_BYTES = 1 << 26  # once unpacked; the largest exhibit takes a tenth of it
 
 
 class Stored(NamedTuple):
-    """How an array is stored: its type, its shape in letters, and the letter of a number that its values are below."""
+    """How an array is stored: its type, its shape in letters, and the letter of an exclusive upper bound of values."""
 
     dtype: str
     shape: str
@@ -55,16 +55,16 @@ class Stored(NamedTuple):
 class Exhibit:
     """Some rows of a data set: as they are, under AdaAM's map, and in the metric that AdaAMClustering chose.
 
-    All arrays speak of the same rows in the same order; neighbours are positions among them. Clusters carry the number
-    of the class they are matched to. A tile is what a row looks like: its image, or one line of its values, each
-    feature from its least to its largest.
+    All arrays refer to the same rows in the same order; neighbours are positions among them. Clusters have the number
+    of the class they are matched to. A tile shows a row: its image, or one line of its values, each feature scaled from
+    its minimum to its maximum.
 
     Letters of the shapes: p rows that are shown, n rows and d features of the data set, c classes, k neighbours, h x w
     pixels of a tile, m components, f features that tiles show (none for images).
     """
 
     about: Mapping[str, Any]
-    rows: Annotated[IntVector, Stored("int32", "p", "n")]  # places in the data set, ascending
+    rows: Annotated[IntVector, Stored("int32", "p", "n")]  # row numbers in the data set, ascending
     classes: Annotated[IntVector, Stored("int32", "p", "c")]
     clusters: Annotated[IntVector, Stored("int32", "p", "c")]
     before: Annotated[FloatMatrix, Stored("float32", "p2")]  # plane of the rows as they are
@@ -73,7 +73,7 @@ class Exhibit:
     nearest_after: Annotated[IntMatrix, Stored("int32", "pk", "p")]
     tiles: Annotated[IntMatrix, Stored("uint8", "phw")]
     components: Annotated[FloatMatrix, Stored("float32", "mhw")]  # weights of each component
-    patterns: Annotated[FloatMatrix, Stored("float32", "mhw")]  # what changes with it: covariances of features
+    patterns: Annotated[FloatMatrix, Stored("float32", "mhw")]  # covariances of each component with the features
     features: Annotated[IntVector, Stored("int32", "f", "d")]  # which features the tiles show
     confusion: Annotated[IntMatrix, Stored("int32", "cc")]  # rows of the whole data set by class and by cluster
     chosen: Annotated[FloatMatrix, Stored("float32", "p2")]  # plane of the metric that AdaAMClustering chose
@@ -93,9 +93,9 @@ ABOUT = {
 
 
 def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS_PER_ROUND) -> Exhibit:
-    """Fit AdaAM and AdaAMClustering once by their defaults, as round 0 of a plan does, and keep what can be looked at.
+    """Fit AdaAM and AdaAMClustering once with their defaults, as in round 0 of a plan, and return what a page shows.
 
-    Classes score, match clusters and mark neighbours; they choose nothing.
+    Classes are used to score, to match clusters and to mark neighbours, never to choose.
     """
     X, classes, shape = data.rows(), data.classes, data.image_shape
     n, d = X.shape
@@ -116,7 +116,7 @@ def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS
     def pictures(points: FloatMatrix) -> FloatMatrix:
         return reduced(points, shape) if shape else np.asarray(points)[:, None, features]
 
-    # Black and white are the least and the largest value of all images; other features have a scale each.
+    # Black and white are the smallest and the largest value of all images; other features have their own scales.
     values, axis = (X, None) if shape else (X[:, features], 0)
     low, high = values.min(axis=axis), values.max(axis=axis)
     shares = np.clip((pictures(X[rows]) - low) / np.where(high > low, high - low, 1.0), 0, 1)
@@ -149,7 +149,7 @@ def make_exhibit(data: Data, name: str, *, seed: int = 0, n_starts: int = STARTS
 
 
 def matched(classes: IntVector, labels: IntVector, n_clusters: int) -> tuple[IntVector, IntMatrix]:
-    """Number clusters by the classes they match best, one to one; return them and the counts class by cluster."""
+    """Number clusters by their best one-to-one match with classes; return labels and counts, class by cluster."""
     counts = np.zeros((n_clusters, n_clusters), dtype=np.int64)
     np.add.at(counts, (classes, labels), 1)
     _, partner = linear_sum_assignment(counts, maximize=True)
@@ -157,7 +157,7 @@ def matched(classes: IntVector, labels: IntVector, n_clusters: int) -> tuple[Int
 
 
 def spread_plane(Z: FloatMatrix, centers: FloatMatrix) -> FloatMatrix:
-    """Map rows to the plane in which cluster centres spread most, or the rows themselves where centres span none."""
+    """Map rows to the plane in which cluster centres spread most, or the rows themselves if centres span none."""
     return plane(Z, centers if len(centers) > 2 else Z)
 
 
@@ -175,8 +175,8 @@ def nearest(X: FloatMatrix) -> IntMatrix:
 
 
 def reduced(images: FloatMatrix, shape: tuple[int, int]) -> FloatMatrix:
-    """Return flat images as (n, height, width), by means of blocks where a side is longer than a thumbnail's."""
-    # A side shorter than a block stays as long as it is.
+    """Return flat images as (n, height, width), averaged over blocks if a side is longer than a thumbnail's."""
+    # A side shorter than a block is averaged to one pixel.
     down, across = (min(-(-max(shape) // MAX_SIDE), side) for side in shape)
     height, width = shape[0] // down, shape[1] // across
     pictures = np.reshape(images, (-1, *shape))[:, : height * down, : width * across]
@@ -184,7 +184,7 @@ def reduced(images: FloatMatrix, shape: tuple[int, int]) -> FloatMatrix:
 
 
 def leading_features(share: FloatVector) -> IntVector:
-    """Features that count most for the metric, in the order of the input."""
+    """Features that contribute most to the metric, in the order of the input."""
     return np.sort(np.argsort(-share, kind="stable")[:MAX_FEATURES])
 
 
@@ -193,12 +193,12 @@ class ExhibitError(UnreadableFileError):
 
 
 def exhibit_path(folder: Path, dataset: str) -> Path:
-    """Return the file of a data set's exhibit; a name is only ever a name, whatever signs it holds."""
+    """Return the file of a data set's exhibit; the name is quoted, so that it cannot contain a path."""
     return folder / f"{quote(dataset, safe='')}.npz"
 
 
 def write_exhibit(exhibit: Exhibit, folder: Path) -> Path:
-    """Write an exhibit, whole or not at all."""
+    """Write an exhibit atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     path = exhibit_path(folder, exhibit.about["dataset"])
     header = json.dumps({"format": FORMAT, **exhibit.about}, sort_keys=True).encode()
@@ -209,7 +209,7 @@ def write_exhibit(exhibit: Exhibit, folder: Path) -> Path:
 
 
 def read_exhibit(folder: Path, dataset: str) -> Exhibit | None:
-    """Read the exhibit of a data set; None where there is none, an ExhibitError where it is anything else."""
+    """Read the exhibit of a data set, None if there is none; raise ExhibitError if the file is anything else."""
     path = exhibit_path(folder, dataset)
     if not path.is_file():
         return None
@@ -237,7 +237,7 @@ def _about(content: Any, dataset: str) -> dict[str, Any]:
 
 
 def _check(exhibit: Exhibit) -> None:
-    """Refuse arrays whose types, shapes or ranges a page could not rely on."""
+    """Raise if arrays do not have the types, shapes and ranges that a page relies on."""
     about, tiles = exhibit.about, exhibit.tiles
     sides = {"2": 2, "n": about["n"], "d": about["d"], "c": about["c"]}
     sides["f"] = 0 if about["is_image"] else tiles.shape[-1] if tiles.ndim else 0
@@ -266,7 +266,7 @@ def _check(exhibit: Exhibit) -> None:
 def make_exhibits(
     cases: Iterable[PlanCase], data_folder: Path | None, folder: Path, tell: Callable[[str], None]
 ) -> list[tuple[str, str]]:
-    """Make and write the exhibits that are not there yet; return those that failed with their reasons."""
+    """Make and write the exhibits that are missing; return those that failed with their reasons."""
     failures = []
     for case in exhibited(cases):
         if is_there(case, folder):
@@ -278,20 +278,20 @@ def make_exhibits(
                 warnings.simplefilter("ignore")  # the records of the same case hold them
                 exhibit = make_exhibit(data, case.dataset, seed=case.seed, n_starts=case.n_starts)
             tell(f"{what}: {write_exhibit(exhibit, folder)}")
-        except Exception as error:  # whatever it is, it is this exhibit's own failure
+        except Exception as error:  # any error fails this exhibit only
             failures.append((what, told(error)))
             tell(f"{what} FAILED: {told(error)}")
     return failures
 
 
 def exhibited(cases: Iterable[PlanCase]) -> list[PlanCase]:
-    """Of the cases of a plan, those an exhibit can show: AdaAM by its defaults on a whole data set."""
+    """Return the cases of a plan that an exhibit can show: AdaAM with its defaults on a whole data set."""
     shown = ("score", "adaam", None, None, 1)
     return [case for case in cases if (case.kind, case.method, case.n_rows, case.n_neighbors, case.n_iter) == shown]
 
 
 def is_there(case: PlanCase, folder: Path) -> bool:
-    """Whether a sound exhibit of the case's data set and seed is in the folder."""
+    """Whether a valid exhibit of the case's data set, seed and number of starts is in the folder."""
     try:
         exhibit = read_exhibit(folder, case.dataset)
     except ExhibitError:

@@ -1,4 +1,4 @@
-"""The compared methods, all made the same way: from a case to an estimator."""
+"""The compared methods, each with a function that makes its estimator for a case."""
 
 import warnings
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from adaam.affinity import ConsensusAffinity, DominantAffinity, ForestAffinity, 
 from adaam.estimators import CAN, LPP, LSC, PCAN, AdaAM, AdaAMClustering
 from adaam.prepare import Preparation
 
-# How rows reach a method: prepared as the reference reading of AdaAM does, as the method's own literature does, or as
-# they are in the file, for methods that are used that way everywhere.
+# How rows are prepared for a method: as in the reference interpretation of AdaAM, as in the method's own literature, or
+# not at all ("raw"), for methods that are commonly used so.
 PreparationName = Literal["reference", "literature", "raw"]
 
-# Neighbours of the spectral and manifold baselines: scikit-learn's default for spectral clustering, for all alike.
+# Neighbours of the spectral and manifold baselines: scikit-learn's default for spectral clustering, used for all.
 BASELINE_NEIGHBORS = 10
 UMAP_COMPONENTS = 10
 
@@ -43,7 +43,7 @@ class Case:
 
     @property
     def n_components(self) -> int:
-        """Dimension of every embedding: the number of clusters, where the features allow it."""
+        """Dimension of every embedding: the number of clusters, or of features if that is smaller."""
         return min(self.n_clusters, self.d)
 
 
@@ -59,8 +59,8 @@ class Method:
     preparations: tuple[PreparationName, ...] = ("reference", "literature")
     max_rows: int | None = None
     random: bool = False  # whether the fit itself depends on the seed
-    refits: bool = False  # whether an embedding that does is fitted anew in each round, to show by how much
-    package: str = ""  # what must be installed beside the library's own requirements; our extra has the method's name
+    refits: bool = False  # whether such an embedding is fitted again in each round, to show how much it varies
+    package: str = ""  # package needed beyond the library's own requirements; our extra has the method's name
 
     @property
     def is_refitted(self) -> bool:
@@ -68,12 +68,12 @@ class Method:
         return self.random and (self.refits or self.kind == "labels")
 
     def n_rounds(self, most: int) -> int:
-        """Rounds that differ: a method that gives labels without chance has one."""
+        """Number of rounds that differ: a deterministic method that gives labels has one."""
         return 1 if self.kind == "labels" and not self.random else most
 
     @property
     def lacking(self) -> str | None:
-        """What is to be installed before it can be run on this machine, and how; None where it can."""
+        """Message on what must be installed before the method can run here, and how; None if it can."""
         try:
             if self.package:
                 version(self.package)
@@ -95,7 +95,7 @@ def _heated(learner: Callable[..., Any], case: Case) -> Any:
 
 
 def _forest(case: Case) -> Any:
-    # The forest itself sees 30 components under either preparation, as in its own literature.
+    # The forest itself uses 30 components under either preparation, as in its own literature.
     return _lpp(ForestAffinity, case, random_state=case.seed)
 
 
@@ -115,7 +115,7 @@ def _chosen(case: Case) -> Any:
 def _lsc(case: Case) -> Any:
     if case.preparation == "literature":
         return LSC(case.n_clusters, bandwidth="mean-squared", random_state=case.seed)
-    # The reference preparation, spelt with scikit-learn's own steps.
+    # The reference preparation as scikit-learn transformers.
     reference = (Normalizer(), PCA(n_components=0.99, svd_solver="full"))
     return make_pipeline(*reference, LSC(case.n_clusters, random_state=case.seed))
 
@@ -129,18 +129,18 @@ def _lle(case: Case) -> Any:
 
 
 def _mds(case: Case) -> Any:
-    # Releases before 1.8 know no other start than a random one.
+    # Releases of scikit-learn before 1.8 have no `init` and always start at random.
     start = {"init": "random"} if "init" in signature(MDS).parameters else {}
     return MDS(case.n_clusters, n_init=1, random_state=case.seed, **start)
 
 
 def _umap(case: Case) -> Any:
     with warnings.catch_warnings():
-        # A part of it that nobody here uses says on every import that it lacks TensorFlow.
+        # On every import, an unused part of umap warns that TensorFlow is missing.
         warnings.filterwarnings("ignore", "Tensorflow not installed", ImportWarning)
         umap = import_module("umap")
-    # As its documentation advises for clustering: more dimensions than for a picture, and points as close as they
-    # are. With a seed it runs on one thread; said here, it need not warn of it.
+    # As its documentation advises for clustering: more than two dimensions, and a minimum distance of 0. With a seed
+    # it runs on one thread; n_jobs=1 avoids a warning about it.
     n_components = min(UMAP_COMPONENTS, case.n - 2)
     return umap.UMAP(n_components=n_components, min_dist=0.0, random_state=case.seed, n_jobs=1)
 

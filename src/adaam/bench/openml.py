@@ -1,6 +1,6 @@
-"""Data sets fetched from OpenML: described there, downloaded and verified here, kept as .npz like all others.
+"""Data sets from OpenML, downloaded, verified and stored as .npz like all others.
 
-OpenML keeps them as ARFF. Of that, what image sets need is read: dense rows of numbers and one column of classes.
+OpenML stores them as ARFF. Only what image sets need of it is read: dense rows of numbers and one column of classes.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ ATTRIBUTE = re.compile(r"@attribute\s+('[^']*'|\"[^\"]*\"|\S+)", re.IGNORECASE)
 
 
 def area_weights(n_from: int, n_to: int) -> FloatMatrix:
-    """Return the averages that take n_from pixels to n_to: what share of each new pixel each old one covers."""
+    """Return the (n_to, n_from) matrix of averages over areas: the share of each new pixel that each old one covers."""
     old = np.arange(n_from)[None, :]
     starts = np.arange(n_to)[:, None] * (n_from / n_to)
     ends = starts + n_from / n_to
@@ -45,7 +45,7 @@ def area_weights(n_from: int, n_to: int) -> FloatMatrix:
 def resized(X: FloatMatrix, shape: tuple[int, int], new_shape: tuple[int, int]) -> FloatMatrix:
     """Return images, one a row, at another size: each new pixel is the average of the area it covers.
 
-    It is rounded to a whole grey level where the images have such.
+    For images of integers it is rounded to a whole grey level.
     """
     height, width = (area_weights(*sizes) for sizes in zip(shape, new_shape, strict=True))
     rows = (height @ X.reshape(len(X), *shape) @ width.T).reshape(len(X), -1)
@@ -53,10 +53,10 @@ def resized(X: FloatMatrix, shape: tuple[int, int], new_shape: tuple[int, int]) 
 
 
 def upright(X: FloatMatrix, shape: tuple[int, int]) -> FloatMatrix:
-    """Return images of this shape written row by row, however they were written: by rows, or by columns.
+    """Return images of this shape in row-major order, whether they were stored by rows or by columns.
 
-    The pixel one line further on is a neighbour, and neighbours are alike. So the length of a line is told by which
-    of the two candidates, width or height, makes pixels so far apart differ less.
+    Adjacent pixels are similar, also those one line apart. So of the two candidates for the length of a line, width and
+    height, the right one is that for which pixels this far apart differ less.
     """
     height, width = shape
     lines = (X.reshape(len(X), -1, step).astype(np.float32) for step in (width, height))
@@ -70,12 +70,12 @@ class Source:
 
     data_id: int
     n_columns: int  # without the classes
-    target: str  # the column of the classes, as long as OpenML cannot be asked
+    target: str  # the column of the classes, used if OpenML cannot be reached
     prepare: Callable[[FloatMatrix], FloatMatrix] = lambda X: X
 
 
 def _from_zero(X: FloatMatrix) -> FloatMatrix:
-    """Ink from 0 to 1. OpenML has it from -1 to 1, where rows of unit length would mean something else."""
+    """Scale grey levels from OpenML's -1..1 to 0..1, since scaling rows to unit length depends on the zero."""
     if X.min() >= 0 and X.max() <= 1:
         return X
     if X.min() < -1 or X.max() > 1:
@@ -93,8 +93,8 @@ SOURCES = {
 def fetch(name: str, folder: Path, network: Network, server: str = SERVER) -> Path:
     """Fetch a data set into a folder, unless it is there, and return its file.
 
-    Steps that are done stay done: a verified download is not repeated, the beginning of one is gone on with, and the
-    .npz appears when it is whole. Beside it NAME.source.json tells where it is from, with its SHA-256 checksums.
+    Finished steps are not repeated: a verified download is kept, the beginning of one is resumed, and the .npz appears
+    when it is complete. NAME.source.json beside it states its origin and the SHA-256 checksums.
     """
     target, arff = folder / f"{name}.npz", folder / f"{name}.arff"
     if target.is_file():
@@ -106,7 +106,7 @@ def fetch(name: str, folder: Path, network: Network, server: str = SERVER) -> Pa
         if not arff.is_file() or checksum(arff, "md5") != origin["md5"]:
             download(origin["url"], arff, origin["md5"], network)
     except DownloadError as error:
-        # A file that was put here by hand is as good as its numbers of rows, columns and classes.
+        # A file that was put here by hand is only checked by its numbers of rows, columns and classes.
         if not arff.is_file():
             raise DownloadError(
                 f"{name}: {error} By hand: download the ARFF file of {SERVER}/d/{SOURCES[name].data_id} with a "
@@ -155,7 +155,7 @@ def _convert(name: str, arff: Path, target: Path, origin: dict[str, Any]) -> Non
         "npz_sha256": hashlib.sha256(content.getbuffer()).hexdigest(),
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    # Before the .npz, so that no kill can leave one that is never verified.
+    # Written before the .npz, so that an interruption cannot leave a .npz without a checksum.
     with atomic_file(target.with_suffix(".source.json")) as stream:
         stream.write(json.dumps(provenance, indent=1).encode())
     with atomic_file(target) as stream:
@@ -163,7 +163,7 @@ def _convert(name: str, arff: Path, target: Path, origin: dict[str, Any]) -> Non
 
 
 def _verify(target: Path) -> None:
-    """Check that a fetched file is what it was when it was made; of files from elsewhere, that they can be read."""
+    """Check that a file can be read and, if it was fetched, that it has not changed since."""
     read_npz(target)
     noted = target.with_suffix(".source.json")
     if noted.is_file():
@@ -177,10 +177,10 @@ def _verify(target: Path) -> None:
 
 
 def read_arff(path: Path, target: str, max_rows: int) -> Data:
-    """Read a dense ARFF file; more rows than `max_rows` are an error, before they fill the memory.
+    """Read a dense ARFF file; more rows than `max_rows` are an error, raised before they fill the memory.
 
-    All columns but the target must be numbers: uint8 where all are whole and in 0..255, float32 otherwise. Classes are
-    numbers where all of them are whole numbers, words otherwise.
+    All columns but the target must be numeric: uint8 if all values are integers in 0..255, float32 otherwise. Classes
+    are integers if all of them are, strings otherwise.
     """
     blocks: list[FloatMatrix] = []
     words: list[str] = []
@@ -198,7 +198,7 @@ def read_arff(path: Path, target: str, max_rows: int) -> Data:
                 raise DataFileError(f"{path}: has more than {max_rows} rows, so it is another data set.")
             if {line.count(",") + 1 for line in block} != {len(names)}:
                 raise DataFileError(f"{path}: among {rows}, some have no {len(names)} values, one a column.")
-            # From the end, where the classes mostly are: taking a line apart costs more than reading its numbers.
+            # Split from the end, where the classes usually are: splitting a whole line costs more than parsing it.
             words += [line.rsplit(",", -column)[column].strip().strip("'\"") for line in block]
             try:
                 values = np.loadtxt(block, delimiter=",", comments=None, usecols=others, ndmin=2)
@@ -218,7 +218,7 @@ def read_arff(path: Path, target: str, max_rows: int) -> Data:
 
 
 def _lines(stream: TextIO) -> Iterator[str]:
-    """Lines that say something."""
+    """Yield the lines that are neither empty nor comments."""
     while line := stream.readline(MAX_LINE):
         if len(line) == MAX_LINE:
             raise UnreadableFileError(f"it has a line of {MAX_LINE} characters or more")

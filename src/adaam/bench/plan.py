@@ -1,4 +1,4 @@
-"""A protocol as data: which cases to run, read from a TOML file and expanded."""
+"""Plans: which cases to run, read from a TOML file and expanded."""
 
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from adaam.bench.methods import METHODS, PreparationName
 Kind = Literal["score", "histogram"]
 OWN_PLANS = ("paper", "digits")
 
-Rule = tuple[Callable[[Any], object], str]  # whether a value is right, and what it must be
+Rule = tuple[Callable[[Any], object], str]  # predicate of valid values, and the remedy for others
 
 
 def _among(known: Iterable[str]) -> Rule:
@@ -26,7 +26,7 @@ def _from(least: int) -> Rule:
     return lambda value: type(value) is int and value >= least, f"it must be a whole number >= {least}"
 
 
-# What the settings of a plan and of an experiment must be; of lists, what each entry must be.
+# Rules for the settings of a plan and of an experiment; for lists, the rule of each entry.
 LISTS = ("datasets", "methods", "preparations", "n_neighbors", "n_rows", "n_iter")
 PLAN: dict[str, Rule] = {
     "title": (lambda value: isinstance(value, str), "it must be a text"),
@@ -71,7 +71,7 @@ class PlanCase:
 
     @property
     def label(self) -> str:
-        """How the case is named to people."""
+        """Display name of the case."""
         settings = {"k": self.n_neighbors, "n": self.n_rows, "passes": self.n_iter if self.n_iter > 1 else None}
         told = [f"{name}={value}" for name, value in settings.items() if value is not None]
         return " ".join([self.dataset, self.method, self.preparation, *told, *(["histogram"] * (self.kind != "score"))])
@@ -79,7 +79,7 @@ class PlanCase:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A title and the cases, in order; what several experiments share is one case, with the most rounds."""
+    """A title and the cases, in order; a case of several experiments appears once, with the most rounds."""
 
     title: str
     cases: tuple[PlanCase, ...]
@@ -92,7 +92,7 @@ class Plan:
     def narrowed(
         self, datasets: Sequence[str] | None = None, methods: Sequence[str] | None = None, rounds: int | None = None
     ) -> "Plan":
-        """Return the part of the plan with these data sets and methods, and at most so many rounds."""
+        """Return the part of the plan with these data sets and methods, and at most `rounds` rounds."""
         cases = (
             case if rounds is None else replace(case, rounds=min(rounds, case.rounds))
             for case in self.cases
@@ -104,7 +104,7 @@ class Plan:
 def read_plan(source: str | Path, *, quick: bool = False) -> Plan:
     """Read one of the library's own plans by its name ("paper", "digits"), or a TOML file.
 
-    `quick` takes the `quick` settings of each experiment in place of its own, for a first look.
+    With `quick`, the `quick` settings of each experiment override its own, for a first look.
     """
     own = files("adaam.bench") / "plans" / f"{source}.toml"
     try:
@@ -129,7 +129,7 @@ def _plan(stem: str, content: dict[str, Any], quick: bool) -> Plan:
         plain = usual | _checked(where, table, EXPERIMENT | QUICK, required=("datasets", "methods"))
         faster = plain.pop("quick", {})
         hurried = plain | _checked(f"{where}.quick", faster or {}, EXPERIMENT)
-        # Both are checked, so that a fault in the settings for a first look is not found on some other day.
+        # Both are checked, so that a fault in the quick settings is found in any run.
         for settings in (plain, hurried):
             _checked(f"{where}.max_rows", settings["max_rows"], LIMITS)
             if settings["kind"] == "histogram" and set(settings["methods"]) != {"adaam"}:
@@ -143,7 +143,7 @@ def _plan(stem: str, content: dict[str, Any], quick: bool) -> Plan:
 
 
 def _cases(settings: dict[str, Any], seed: int, starts: int) -> Iterator[PlanCase]:
-    """Data sets x methods x preparations x settings, but for more rows than there are or than a method can take."""
+    """Data sets x methods x preparations x settings, without those of more rows than there are or than are allowed."""
     for dataset, name in product(settings["datasets"], settings["methods"]):
         method, size = METHODS[name], DATASETS[dataset].n if dataset in DATASETS else None
         rounds = method.n_rounds(settings["refits" if method.is_refitted else "rounds"])
@@ -159,7 +159,7 @@ def _cases(settings: dict[str, Any], seed: int, starts: int) -> Iterator[PlanCas
 
 
 def _checked(where: str, table: Any, rules: Mapping[str, Rule], required: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a table that holds what is required and what the rules of its keys ask for."""
+    """Return a table if it has all required keys and its values satisfy the rules; raise otherwise."""
     if not isinstance(table, dict):
         raise _refused(where, table, "it must be a table of settings")
     for key, value in (table | {key: table.get(key) for key in required}).items():
@@ -176,6 +176,6 @@ def _checked(where: str, table: Any, rules: Mapping[str, Rule], required: Iterab
 
 
 def _refused(key: str, value: Any, remedy: str) -> PlanError:
-    """Name the key, its value and the way out."""
+    """Return an error that names the key, its value and the remedy."""
     shown = "is missing" if value is None else f"= {value!r}"
     return PlanError(f"{key} {shown}: {remedy}.")

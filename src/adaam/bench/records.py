@@ -1,7 +1,7 @@
-"""Records of finished work: JSON lines that are only ever appended to, each with a checksum.
+"""Records of finished work: an append-only file of JSON lines, each with a checksum.
 
-A crash, a kill or a full disk can cut the last line short and do no other harm: the torn line is found when the file
-is read, told of, and set aside before the next line is written. A file that holds anything else is left alone.
+A crash, a kill or a full disk can truncate the last line and do no other harm: the torn line is detected when the file
+is read, reported, and moved aside before the next line is written. A file with anything else in it is not changed.
 """
 
 import gzip
@@ -20,14 +20,14 @@ from adaam.untrusted import UnreadableFileError
 
 Record = dict[str, Any]
 
-# What tells a round from all others; two records that agree in these hold the same result.
+# Fields that identify a round; two records that agree in these hold the same result.
 IDENTITY = ("kind", "dataset", "method", "preparation", "n_neighbors", "n_rows", "n_iter", "n_starts", "seed")
-MAX_BYTES = 1 << 28  # unpacked; the paper's whole plan writes a fiftieth of it
+MAX_BYTES = 1 << 28  # uncompressed; the paper's whole plan writes a fiftieth of it
 MAX_LINE = 1 << 20
 LONGEST_NAME = 1000
 LARGEST_COUNT = (1 << 53) - 1
 
-# How a line of ours begins, cut at any place.
+# Beginning of a record line, truncated at any place.
 OWN_START = re.compile(rb'\{(?:"(?:[a-z_]+(?:"(?::(?:[^ ].*)?)?)?)?)?', re.DOTALL)
 
 
@@ -36,7 +36,7 @@ class RecordsError(UnreadableFileError):
 
 
 class Reading(NamedTuple):
-    """Records that were verified, and what was not: the torn end of the file."""
+    """Verified records, and the sizes of the verified part and of the torn end of the file."""
 
     records: list[Record]
     sound_bytes: int
@@ -51,7 +51,7 @@ class Task(NamedTuple):
 
 
 def identity(record: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what tells a record's round from all others."""
+    """Return the fields that identify a record's round."""
     return tuple(map(record.get, IDENTITY))
 
 
@@ -67,18 +67,18 @@ def missing(cases: Iterable[PlanCase], records: Iterable[Mapping[str, Any]]) -> 
 
 
 def skip_record(case: PlanCase, reason: str) -> Record:
-    """Return what is recorded of a case that cannot be run here."""
+    """Return the record of a case that cannot be run here."""
     return {name: getattr(case, name) for name in IDENTITY} | {"kind": "skip", "reason": reason}
 
 
 def line_of(record: Mapping[str, Any]) -> bytes:
-    """Return a record as its line; numbers read back to the same bits."""
+    """Return a record as a line; numbers are read back to the same bits."""
     body = json.dumps(record, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f'{body[:-1]},"checksum":"{zlib.crc32(body.encode()):08x}"}}\n'.encode()
 
 
 def read_records(path: str | os.PathLike[str]) -> Reading:
-    """Read and verify a file of records; a name that ends in .gz is unpacked."""
+    """Read and verify a file of records; a file whose name ends in .gz is decompressed."""
     source = Path(path)
     try:
         with gzip.open(source) if source.suffix == ".gz" else source.open("rb") as stream:
@@ -112,7 +112,7 @@ def parse(stream: Any, name: str = "records") -> Reading:
 
 
 def refused(record: Mapping[str, Any]) -> str | None:
-    """Return what about a record nothing could be made of, or None. Kinds that are not known are nobody's concern."""
+    """Return what makes a record invalid, or None. Records of unknown kinds are accepted."""
     for name, value in zip(IDENTITY, identity(record), strict=True):
         if isinstance(value, list | dict):
             return f"{name} is a {type(value).__name__}"
@@ -120,7 +120,7 @@ def refused(record: Mapping[str, Any]) -> str | None:
 
 
 def unfit(held: Mapping[str, Any], fields: Mapping[str, str]) -> str | None:
-    """Return what is wrong with a table of values, or None; `fields` says for each what it must be."""
+    """Return what is wrong with a table of values, or None; `fields` gives the rule of each."""
     for name, wanted in fields.items():
         value = held.get(name)
         if name not in held and name not in OPTIONAL:
@@ -157,7 +157,7 @@ _CASE = {
     **dict.fromkeys(("n_iter", "n", "d", "c", "k", "seed", "n_neighbors", "n_rows", "peak_bytes"), "a whole number"),
     **SESSION,
 }
-# What the tables, figures and the page rely on, for each kind of record.
+# Fields that the tables, figures and the page rely on, for each kind of record.
 FIELDS: dict[Any, dict[str, str]] = {
     "score": {**_CASE, **SCORES, "fit_seconds": "a finite number"},
     "histogram": {**_CASE, "counts": "counts, not all zero", "top": "a finite number", "cut": "a finite number"},
@@ -199,7 +199,7 @@ class RecordsFile:
         os.close(self._handle)
 
     def append(self, batch: Sequence[Record]) -> None:
-        """Write records by one call and wait until they are on the disk; on failure the file is as before."""
+        """Write records in one call and sync them to disk; on failure the file is restored."""
         if not batch:
             return
         content = b"".join(map(line_of, batch))
@@ -218,7 +218,7 @@ class RecordsFile:
 
 
 def _verified(line: bytes) -> Record | None:
-    """Return the record of a line, or None if it is not the very line that would be written of it."""
+    """Return the record of a line, or None if the line is not exactly what would be written for it."""
     try:
         record = json.loads(line)
         del record["checksum"]
@@ -228,7 +228,7 @@ def _verified(line: bytes) -> Record | None:
 
 
 def _is_torn(line: bytes) -> bool:
-    """Whether a line is the beginning of one of ours, or the zeros that a power cut leaves in its place."""
+    """Whether a line is the beginning of a record line, or the zeros that a power cut leaves in its place."""
     if line.endswith(b"\n"):
         return False
     if not line.strip(b"\0"):
@@ -239,4 +239,4 @@ def _is_torn(line: bytes) -> bool:
         json.JSONDecoder().raw_decode(line.decode("ascii", errors="replace"))
     except (ValueError, RecursionError):
         return True
-    return _verified(line + b"\n") is not None  # whole JSON is ours by its checksum alone
+    return _verified(line + b"\n") is not None  # complete JSON is only accepted with a valid checksum

@@ -1,4 +1,4 @@
-"""Running a case: one fit, timed, and rounds of k-means scored against the classes. The one clock of the library."""
+"""Run a case: a timed fit, and rounds of k-means scored against the classes."""
 
 import ctypes
 import gc
@@ -33,9 +33,9 @@ STARTS_PER_ROUND = 10
 
 
 def measured(act: Callable[[], Any]) -> tuple[Any, float, int | None]:
-    """Return what a call returns, its seconds, and the bytes by which the process grew at most meanwhile.
+    """Return the result of a call, its seconds, and the peak growth of the process in bytes.
 
-    The bytes are None where the system does not say, and a lower bound where free memory cannot be given back first.
+    The bytes are None if the system does not report them, and a lower bound if free memory cannot be released first.
     """
     gc.collect()
     with suppress(OSError, AttributeError, TypeError):
@@ -58,7 +58,7 @@ def _resident(field: str) -> int:
 
 
 def versions(package: str = "") -> dict[str, str]:
-    """Versions of what the numbers came from, and of one more package."""
+    """Versions of the packages that results depend on, and of one more package."""
     packages = filter(None, ("numpy", "scipy", "scikit-learn", package))
     return {"adaam": __version__, "python": platform.python_version()} | {name: version(name) for name in packages}
 
@@ -78,15 +78,15 @@ def run_case(
     n_rows: int | None = None,
     n_starts: int = STARTS_PER_ROUND,
 ) -> Iterator[dict[str, Any]]:
-    """Fit a method once and yield one record a round.
+    """Fit a method and yield one record per round.
 
-    An embedding is clustered anew in each round, the best of several k-means++ runs by inertia; a method that gives
-    labels has one round. Methods whose fit depends on the seed are fitted anew in each round where they give labels,
-    or where they say so. Classes only score.
+    An embedding is clustered again in each round, the best of several k-means++ runs by inertia; a deterministic method
+    that gives labels has one round. Methods whose fit depends on the seed are fitted again in each round if they give
+    labels or set `refits`. Classes are used for scoring only.
 
-    The fit and round 0 have `seed`, round r has `seed + r`. Where other rounds are done already, `rounds` names those
-    to run: any of them gives the record it would have given in a run of all. `n_neighbors=None` means the paper's rule,
-    and `n_rows` takes the first rows only.
+    The fit and round 0 have `seed`, round r has `seed + r`. If other rounds are done already, `rounds` lists those to
+    run: each gives the same record as in a run of all rounds. `n_neighbors=None` means the paper's rule; with `n_rows`,
+    only the first rows are used.
     """
     X, classes = X[:n_rows], classes[:n_rows]
     first = _case(X, classes, n_neighbors, preparation, seed)
@@ -94,7 +94,7 @@ def run_case(
     for round_number in range(method.n_rounds(n_rounds)) if rounds is None else rounds:
         case = replace(first, seed=seed + round_number)
         if fitted is None or method.is_refitted:
-            # One embedding serves all rounds, so its seed is the first one's, whichever round is run first.
+            # One embedding is used for all rounds, so it has the seed of round 0, whichever round is run first.
             estimator = method.make(case if method.is_refitted else first)
             if n_iter > 1:
                 if "n_iter" not in estimator.get_params():
@@ -105,8 +105,8 @@ def run_case(
         if method.kind == "labels":
             labels = fitted
         else:
-            # On one thread: same bits however many there are, and on a busy machine threads that wait for one another
-            # at every step made a round of 0.02 s take 2.
+            # On one thread, for the same bits on any number of threads; and on a busy machine, threads waiting for one
+            # another at every step made a round of 0.02 s take 2 s.
             with threadpool_limits(limits=1):
                 labels = CPUEngine().kmeans(fitted, case.n_clusters, n_starts, case.seed, np.ones(case.n)).labels
         yield {
@@ -122,7 +122,7 @@ def run_case(
 
 
 def scores(classes: IntVector, labels: IntVector) -> dict[str, float]:
-    """How well clusters agree with classes, by the names that records have for it."""
+    """Scores of clusters against classes, by their names in records."""
     by_name = {"acc": clustering_accuracy, "nmi": normalized_mutual_information, "ari": adjusted_rand_index}
     return {name: score(classes, labels) for name, score in by_name.items()}
 
@@ -134,13 +134,13 @@ def _case(X: FloatMatrix, classes: IntVector, k: int | None, preparation: Prepar
 
 
 def _told(case: Case, **asked: Any) -> dict[str, Any]:
-    """What records of either kind hold of their case, and of what the plan asked for."""
+    """Fields common to records of either kind: those of the case, and the settings from the plan."""
     sizes = {"n": case.n, "d": case.d, "c": case.n_clusters, "k": case.n_neighbors}
     return {**asked, **sizes, "preparation": case.preparation, "seed": case.seed, "engine": "cpu"}
 
 
 def warm_up(method: Method) -> None:
-    """Fit a few rows, so that what a first fit loads and starts is not counted as the time of a case."""
+    """Fit a few rows, so that the start-up cost of a first fit is not counted in the time of a case."""
     X = np.random.default_rng(0).standard_normal((150, 12))
     with warnings.catch_warnings(), suppress(Exception):
         warnings.simplefilter("ignore")

@@ -1,6 +1,6 @@
-"""A session: what a plan lacks is run, here or in processes beside this one, and recorded as it comes.
+"""A session: run the missing rounds of a plan, here or in worker processes, and record results as they come.
 
-An interrupt loses nothing, and the next session goes on.
+An interrupt loses nothing; the next session resumes.
 """
 
 import os
@@ -30,13 +30,13 @@ from adaam.bench.run import histogram_record, run_case, versions, warm_up
 from adaam.interrupts import STOPS, uninterrupted
 from adaam.progress import ChangingLine
 
-BATCH_S = 1.0  # at most this much work is lost to a kill that no program can catch
+BATCH_S = 1.0  # seconds of work that are lost at most if the process is killed by SIGKILL
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-WORKER_LEAVES_S = 5.0
+WORKER_LEAVES_S = 5.0  # seconds to wait for a worker to exit
 
 
 class Event(NamedTuple):
-    """Something that happened to a task: a record came; or, without one, it ended, well or with the reason why not."""
+    """An event of a task: a record or, without one, the end of the task, with the reason if it failed."""
 
     task: Task
     record: Record | None = None
@@ -52,9 +52,9 @@ def run_tasks(
     stream: IO[str] | None = None,
     command: str | None = None,
 ) -> list[tuple[str, str]]:
-    """Run tasks and append their records; return the cases that failed with their reasons, when the others are done.
+    """Run tasks and append their records; return the cases that failed with their reasons, after all have run.
 
-    Records are written at least once a second, and always before this function is left. Progress is told on `stream`,
+    Records are written at least once a second, and always before this function returns. Progress is shown on `stream`,
     or on standard error; `command` is what the user typed, for the record of the session.
     """
     if not tasks:
@@ -92,7 +92,7 @@ def run_tasks(
 
 
 def session_record(n_jobs: int = 1, command: str | None = None) -> Record:
-    """Where and by what the records that follow were made."""
+    """Return a record of the environment in which the records that follow are made."""
     return {
         "kind": "session",
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -115,19 +115,19 @@ def commit() -> str | None:
         return subprocess.run(run, capture_output=True, check=True, timeout=10, text=True).stdout.strip()
 
     try:
-        # A file that is tracked tells our own repository from one that merely contains an installation.
+        # Only our own repository tracks this file; one that merely contains an installation does not.
         return git("ls-files", "--error-unmatch", here.name) and git("describe", "--always", "--dirty", "--abbrev=12")
     except (OSError, subprocess.SubprocessError):
         return None
 
 
-# The last data set is kept at hand, and methods that have run once are warm.
+# The last data set is cached, and each method is warmed up once.
 _kept = lru_cache(maxsize=1)(load_data)
 _warmed_up = cache(lambda name: warm_up(METHODS[name]))
 
 
 def events_of(task: Task, folder: Path | None) -> Iterator[Event]:
-    """Run a task; whatever it raises is its own failure and nobody else's."""
+    """Run a task; an exception fails this task only."""
     try:
         for record in _records_of(task, folder):
             yield Event(task, record)
@@ -137,7 +137,7 @@ def events_of(task: Task, folder: Path | None) -> Iterator[Event]:
 
 
 def _records_of(task: Task, folder: Path | None) -> Iterator[Record]:
-    """Run the rounds of a task; what was warned of is kept in the records."""
+    """Run the rounds of a task; categories of warnings are kept in the records."""
     case = task.case
     data = _kept(case.dataset, folder)
     X, classes = data.rows(case.n_rows), data.classes[: case.n_rows]
@@ -154,14 +154,14 @@ def _records_of(task: Task, folder: Path | None) -> Iterator[Record]:
 
 
 def told(error: Exception) -> str:
-    """Return an error in one line."""
+    """Return an error as one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def parallel_events(tasks: Sequence[Task], folder: Path | None, n_jobs: int) -> Generator[Event]:
-    """Run tasks in worker processes that share the cores out among them.
+    """Run tasks in worker processes that share the cores.
 
-    A worker that dies (killed for memory, say) fails its task and is replaced. Workers that lose this process end.
+    If a worker dies (for lack of memory, say), its task fails and it is replaced. Workers exit if this process ends.
     """
     waiting = list(reversed(tasks))
     running: dict[Connection, tuple[SpawnProcess, Task]] = {}
@@ -209,7 +209,7 @@ def _ending(exit_code: int | None) -> str:
 
 
 def _started(folder: Path | None, n_threads: int) -> tuple[Connection, SpawnProcess]:
-    """Start a worker afresh, so that thread settings hold from the first import."""
+    """Start a worker by spawning, so that thread settings hold from the first import."""
     context = get_context("spawn")
     connection, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, folder, n_threads), daemon=True)
@@ -220,8 +220,8 @@ def _started(folder: Path | None, n_threads: int) -> tuple[Connection, SpawnProc
 
 
 def _serve(connection: Connection, folder: Path | None, n_threads: int) -> None:
-    # Ctrl-C and a closed terminal reach every process; the one that writes the records decides what becomes of it,
-    # and ends this one by SIGTERM.
+    # Ctrl-C and a closed terminal signal every process; the one that writes the records handles them and ends this one
+    # by SIGTERM.
     for number in STOPS:
         signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
     with threadpool_limits(limits=n_threads), suppress(EOFError, ConnectionError):
@@ -232,7 +232,7 @@ def _serve(connection: Connection, folder: Path | None, n_threads: int) -> None:
 
 @contextmanager
 def _thread_settings(n_threads: int) -> Iterator[None]:
-    """Let processes started inside inherit a number of threads, or a smaller one the user has set."""
+    """Let processes started inside inherit a number of threads, or a smaller one set by the user."""
     before = {name: os.environ[name] for name in THREAD_SETTINGS if name in os.environ}
     smaller = {name: value for name, value in before.items() if value.isdecimal() and 0 < int(value) < n_threads}
     os.environ.update(dict.fromkeys(THREAD_SETTINGS, str(n_threads)) | smaller)
@@ -245,7 +245,7 @@ def _thread_settings(n_threads: int) -> Iterator[None]:
 
 
 class Progress:
-    """Rate and time left: one line that changes on a terminal, a line for each case elsewhere."""
+    """Rate and remaining time: one line that is updated on a terminal, a line for each case elsewhere."""
 
     def __init__(self, tasks: Sequence[Task], stream: IO[str]) -> None:
         self.line = ChangingLine(stream)
@@ -255,7 +255,7 @@ class Progress:
         self._done: dict[Task, list[Record]] = {}
 
     def tell(self, event: Event) -> None:
-        """Take note of an event and show it."""
+        """Record an event and show it."""
         done = self._done.setdefault(event.task, [])
         if event.record is not None:
             done.append(event.record)
@@ -263,7 +263,7 @@ class Progress:
                 return
         else:
             self._cases_done += 1
-            self._n_rounds -= len(event.task.rounds) - len(done)  # rounds that failed are not to be waited for
+            self._n_rounds -= len(event.task.rounds) - len(done)  # failed rounds are no longer waited for
         self._told = monotonic()
         parts = [f"{self._cases_done}/{self._n_cases} cases", event.task.case.label]
         scores = [record["acc"] for record in done if "acc" in record]
@@ -278,7 +278,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as people say them."""
+    """Return seconds in a readable form, such as "3 min 20 s"."""
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest} s" if minutes else f"{rest} s"

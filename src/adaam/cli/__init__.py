@@ -1,4 +1,4 @@
-"""The command line: parses and calls; errors become one line and an exit code."""
+"""The command line: parses arguments and runs a command; errors become one line and an exit code."""
 
 import re
 import signal
@@ -16,7 +16,7 @@ from adaam.cli.tables import add_column_options, add_reading_options
 from adaam.interrupts import interruptible
 
 DEFAULT_OUT = "adaam-results"
-# Parameters of estimators that options give, as errors call them; where a value follows, so does a sign of equality.
+# Names in error messages of the estimator parameters that options set, with the equals sign if a value follows.
 PARAMETERS = re.compile(r"\b(?:n_(clusters|components|neighbors)|(contamination))\b(=(?=\S))?")
 EXAMPLES = """examples:
   adaam inspect customers.csv
@@ -33,7 +33,7 @@ EXAMPLES = """examples:
 
 
 class _Parser(ArgumentParser):
-    """Says what to do where an option that takes several names has taken the file as well."""
+    """Parser whose error has a hint for when an option that takes several names has consumed the file name."""
 
     def error(self, message: str) -> NoReturn:
         """Exit with a message."""
@@ -43,7 +43,7 @@ class _Parser(ArgumentParser):
 
 
 def build_parser() -> ArgumentParser:
-    """Describe the commands and their options."""
+    """Return the parser of all commands and options."""
     parser = _Parser(
         prog="adaam",
         description="Cluster the rows of a table, or learn a linear metric from them, without labels.",
@@ -202,22 +202,22 @@ def _clusters(text: str) -> int | str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; return 0 when everything was written, 1 for work that failed.
+    """Run a command; return 0 if everything was written, 1 if the command failed.
 
-    A command that was asked to end returns 128 and the number of the signal (130 for Ctrl-C); bad usage exits with 2 in
-    the parser.
+    A command that a signal interrupted returns 128 plus the number of the signal (130 for Ctrl-C); the parser exits
+    with 2 on bad usage.
     """
     try:
         with command_streams(), interruptible():
             return _run(build_parser().parse_args(argv))
-    except KeyboardInterrupt as interrupt:  # before the work, or after it
+    except KeyboardInterrupt as interrupt:  # during the work, before or after it
         return 128 + int(getattr(interrupt, "number", signal.SIGINT))
 
 
 def _run(arguments: Namespace) -> int:
     try:
         with warnings.catch_warnings():
-            # Columns of files are matched by name, or they have none.
+            # Columns of files have been matched by name already, or have no names.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             warnings.showwarning = lambda message, *_, **__: print(f"adaam: warning: {message}", file=sys.stderr)
             arguments.run(arguments)
@@ -227,7 +227,7 @@ def _run(arguments: Namespace) -> int:
         raise
     except (ValueError, TypeError, OSError, MemoryError, ImportError) as error:
         if isinstance(error, BrokenPipeError) and error.filename is None:
-            # Whoever read standard output went away, as `head` does; of another pipe the error has a name.
+            # The reader of standard output closed it, as `head` does; errors of other pipes have a filename.
             discard(sys.stdout)
             return 0
         told = str(output_error(error) if isinstance(error, OSError) else error) or type(error).__name__
@@ -238,7 +238,7 @@ def _run(arguments: Namespace) -> int:
 
 
 def _by_options(message: str, arguments: Namespace) -> str:
-    """Name parameters of estimators as the options of the command that give them."""
+    """Replace names of estimator parameters in a message by the options of the command that set them."""
 
     def option(found: re.Match[str]) -> str:
         name = found[1] or found[2]

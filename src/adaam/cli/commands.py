@@ -1,4 +1,4 @@
-"""What each command does with its parsed arguments; results go to files or standard output, talk to standard error."""
+"""The commands on rows and models; results go to files or standard output, messages to standard error."""
 
 import sys
 from argparse import Namespace
@@ -47,7 +47,7 @@ from adaam.tables import CellError, TableEncoder, TableError, counted, is_vector
 
 
 def inspect(arguments: Namespace) -> None:
-    """Show what a table holds and what would be done with each of its columns."""
+    """Show what a table holds and how each of its columns would be treated."""
     array = array_rows(arguments.rows)
     if array is not None:
         kind = "sparse numbers" if issparse(array.X) else "numbers"
@@ -114,7 +114,7 @@ def cluster(arguments: Namespace) -> None:
 
 
 def write_all(outputs: dict[str, Callable[[], object]]) -> None:
-    """Write every output that can be written; raise for those that cannot when the others are safe."""
+    """Write every output that can be written, then raise the first error, if any."""
     failures = []
     for target, write in outputs.items():
         try:
@@ -139,7 +139,7 @@ def draw(rows: Rows, model: AdaAMClustering, labels: Any, target: str) -> None:
 
 
 def report(rows: Rows, model: AdaAMClustering, arguments: Namespace, classes: Any) -> ClusterReport:
-    """Make the page about the clusters, with the columns of the table as a person reads them."""
+    """Return the page about the clusters, with the columns of the table in their own units."""
     table, texts, known = None, None, {}
     if rows.frame is not None and rows.encoder is not None:
         table = {name: cells for name, cells in rows.encoder.own_units(rows.frame).items() if name != rows.id_name}
@@ -164,7 +164,7 @@ def report(rows: Rows, model: AdaAMClustering, arguments: Namespace, classes: An
 
 
 def text_column(encoder: TableEncoder) -> str | None:
-    """Return the column of texts that the clusters are about: whose words are used, or that stands beside vectors."""
+    """Return the text column that describes the clusters: its words are used, or all other columns used are vectors."""
     taken = [column for column in encoder.columns_ if column.is_taken]
     texts = [column.name for column in encoder.columns_ if column.kind == "text"]
     used = [column.name for column in taken if column.terms]
@@ -172,7 +172,7 @@ def text_column(encoder: TableEncoder) -> str | None:
 
 
 def in_memory(rows: Rows, label: str) -> Rows:
-    """Read the rows of a small source; a row that is not finite is named."""
+    """Read the rows of a small source; an error names the first row that is not finite."""
     if isinstance(rows.X, RowSource) and is_large(rows.X):
         return rows  # checked as they are read
     read = Rows(read_all(rows.X), rows.X.names) if isinstance(rows.X, RowSource) else rows
@@ -183,7 +183,7 @@ def in_memory(rows: Rows, label: str) -> Rows:
 
 
 def known_classes(rows: Rows, arguments: Namespace) -> Any:
-    """Return known classes from the table or its archive, or from a file."""
+    """Return known classes from the table or archive of the rows, or from a file."""
     if rows.classes is not None or not arguments.truth:
         return rows.classes
     n_rows = rows.n_rows if rows.kept is None else len(rows.kept)
@@ -196,7 +196,7 @@ def known_classes(rows: Rows, arguments: Namespace) -> Any:
 
 
 def scores(classes: Any, labels: Any) -> str:
-    """Tell how well clusters agree with known classes, over the rows that have one."""
+    """Return scores of the clusters against known classes, over the rows that have one."""
     numbers, known = class_numbers(classes)
     y, found = numbers[known], np.asarray(labels)[known]
     part = "" if known.all() else f"{known.sum()} rows with "
@@ -208,7 +208,7 @@ def scores(classes: Any, labels: Any) -> str:
 
 
 def clusterer(arguments: Namespace) -> AdaAMClustering:
-    """Return the clusterer that the options describe: the choice without labels, unless one metric is asked for."""
+    """Return the clusterer that the options describe; it chooses the metric, unless the options describe one."""
     one_metric = arguments.components or arguments.neighbors or arguments.preparation
     if one_metric and arguments.clusters == "auto":
         raise ValueError(
@@ -226,7 +226,7 @@ def clusterer(arguments: Namespace) -> AdaAMClustering:
 
 
 def fit(arguments: Namespace) -> None:
-    """Learn a map from the rows of a file and write it as a model file; or say what that would take."""
+    """Learn a map from the rows of a file and write a model file, or print the plan of the fit."""
     if not (arguments.dry_run or arguments.output):
         raise TableError("fit needs a model file to write: add -o FILE, or --dry-run.")
     check_outputs([arguments.rows], [arguments.output], force=arguments.force)
@@ -249,7 +249,7 @@ def fit(arguments: Namespace) -> None:
 
 
 def predict(arguments: Namespace) -> None:
-    """Tell the cluster of new rows by a model that was kept."""
+    """Write the clusters of new rows, predicted by a saved model."""
     output = arguments.output or STANDARD
     check_outputs([arguments.model, arguments.rows], [output], force=arguments.force)
     check_kinds(output)
@@ -270,7 +270,7 @@ def predict(arguments: Namespace) -> None:
 
 
 def transform(arguments: Namespace) -> None:
-    """Map the rows of a file by a model file, block by block."""
+    """Map the rows of a file by a saved model, block by block."""
     check_outputs([arguments.model, arguments.rows], [arguments.output], force=arguments.force)
     if arguments.output != STANDARD:
         check_ending(arguments.output, MAPPED)
@@ -290,7 +290,7 @@ def transform(arguments: Namespace) -> None:
 
 
 def matched(X: Any, model: Any) -> Any:
-    """Return rows with columns in the order the model was fitted on, where a source names them."""
+    """Return rows with columns in the order the model was fitted on, if the source has column names."""
     names = getattr(X, "names", None)
     fitted = getattr(model, "feature_names_in_", None)
     if names is None or fitted is None or list(fitted) == names:
@@ -318,7 +318,7 @@ def learner(arguments: Namespace) -> AdaAM:
 
 
 def check_kinds(output: str, model: str | None = None, plot: str | None = None, page: str | None = None) -> None:
-    """Refuse kinds of files that cannot be written before an hour of work, not after."""
+    """Refuse file types that cannot be written, before the work starts."""
     if output != STANDARD:
         check_ending(output, ENDINGS)
     if model == STANDARD:
@@ -332,6 +332,6 @@ def check_kinds(output: str, model: str | None = None, plot: str | None = None, 
 
 
 def say(text: str) -> None:
-    """Talk to the person; results may be flowing through standard output."""
+    """Print a message to standard error, since standard output may carry results."""
     if text:
         print(text, file=sys.stderr)

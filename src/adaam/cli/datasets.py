@@ -1,4 +1,4 @@
-"""The command around data sets: lists where each is and how to obtain it, and fetches those that OpenML has."""
+"""The command `datasets`: lists where each data set is and how to obtain it, and downloads those on OpenML."""
 
 import sys
 from argparse import Namespace
@@ -39,7 +39,7 @@ def datasets(arguments: Namespace) -> None:
 
 
 def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> None:
-    """Fetch data sets one by one; one that fails stands in no other's way."""
+    """Fetch data sets one by one; if one fails, the others are still fetched."""
     wanted = tuple(dict.fromkeys(PART_OF.get(name, name) for name in names))
     for name in wanted:
         if name not in SOURCES:
@@ -57,7 +57,7 @@ def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> No
             path = fetch(name, place, Network(say=progress.say, tell=progress.tell), server)
             progress.say(f"{name}: {path}")
         except KeyboardInterrupt:
-            progress.say("stopped; what has come is kept, and the same command goes on from there")
+            progress.say("stopped; what was downloaded is kept, and the same command goes on from there")
             raise
         except (DownloadError, DataFileError) as error:
             progress.line.end()
@@ -67,15 +67,15 @@ def fetch_all(names: list[str], folder: Path | None, server: str = SERVER) -> No
 
 
 class Progress:
-    """How far a file has come: at every moment on a terminal, a line for each tenth elsewhere."""
+    """Progress of a download: continuous on a terminal, a line for each tenth elsewhere."""
 
     def __init__(self, name: str, stream: IO[str]) -> None:
         self._name, self.line = name, ChangingLine(stream)
         self._told, self._tenth = 0.0, -1
-        self._start: tuple[float, int] | None = None  # when the first bytes were told of, and how many there were
+        self._start: tuple[float, int] | None = None  # time and number of bytes of the first call of `tell`
 
     def tell(self, n_bytes: int, total: int | None) -> None:
-        """Show how many bytes are there, how fast they come, and how long the rest will take."""
+        """Show the number of bytes so far, the rate and the time left."""
         now = monotonic()
         start, first = self._start = self._start or (now, n_bytes)
         tenth = 10 * n_bytes // total if total else int(n_bytes / MEGABYTE) // 10
@@ -90,6 +90,6 @@ class Progress:
         self.line.show(f"{self._name}: {', '.join(parts)}")
 
     def say(self, text: str) -> None:
-        """Show a line of its own."""
+        """End the progress line and print a message."""
         self.line.end()
         say(text)

@@ -1,4 +1,4 @@
-"""Outputs of a command, checked before work starts: nothing that exists is overwritten unless the user says so."""
+"""Checks the outputs of a command before work starts: existing files are overwritten only with --force."""
 
 import os
 import shlex
@@ -15,8 +15,8 @@ class OutputError(ValueError):
 def check_outputs(inputs: Sequence[str | None], outputs: Sequence[str | None], *, force: bool) -> None:
     """Refuse outputs that would destroy an input, another output or an existing file, or that cannot be written.
 
-    None stands for options that were not given, "-" for standard input and output, which are always in order. `force`
-    is whether existing files may be replaced; an input never may.
+    None stands for an option that was not given, "-" for standard input and output, which are always allowed. With
+    `force`, existing files may be replaced, but never an input.
     """
     targets = [target for target in outputs if target and target != STANDARD]
     for i, target in enumerate(targets):
@@ -59,7 +59,7 @@ def _check_apart(target: str, source: str) -> None:
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two names lead to one file, through links of either kind."""
+    """Whether two paths are the same file, also through symbolic or hard links."""
     first, second = Path(one), Path(other)
     if _is_device(first):
         return False
@@ -69,7 +69,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def _is_device(path: Path) -> bool:
-    """Whether a path is something that writing cannot destroy: a device, a pipe, a socket."""
+    """Whether a path is a device, a pipe or a socket, which writing cannot destroy."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
@@ -83,6 +83,6 @@ def _check_writable(target: str) -> None:
         )
     if path.exists() and not os.access(path, os.W_OK):
         raise OutputError(f"{target}: you have no permission to write it. Choose another name, or change that.")
-    # Outputs are written beside their place and then take it, so the folder itself must be writable.
+    # Outputs are written to a temporary file beside the target and then renamed, so the folder must be writable.
     if not _is_device(path) and not os.access(path.parent, os.W_OK | os.X_OK):
         raise OutputError(f"{target}: you have no permission to write in its folder. Choose another folder.")

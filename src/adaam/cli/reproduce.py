@@ -1,4 +1,4 @@
-"""The commands around the paper's evaluation: reproduce and report."""
+"""The commands of the paper's evaluation: `reproduce` and `report`."""
 
 import os
 import shlex
@@ -31,7 +31,7 @@ RECORDS = "records.jsonl"
 
 
 def reproduce(arguments: Namespace) -> None:
-    """Run a plan's missing cases and write what its records show."""
+    """Run the missing cases of a plan, and write tables, figures and the page."""
     for name in ("jobs", "rounds"):
         value = getattr(arguments, name)
         if value is not None and value < 1:
@@ -89,7 +89,7 @@ def report(arguments: Namespace) -> None:
 
 
 def chosen_plan(arguments: Namespace, folder: Path | None) -> Plan:
-    """Read the plan and keep the part that was asked for."""
+    """Read the plan and return the part that the options select."""
     whole = read_plan(arguments.plan or ("digits" if folder is None else "paper"), quick=arguments.quick)
     for name in arguments.methods or ():
         if name not in METHODS:
@@ -105,7 +105,7 @@ def chosen_plan(arguments: Namespace, folder: Path | None) -> Plan:
 
 
 def available(plan: Plan, folder: Path | None, *, required: bool) -> Plan:
-    """Keep the data sets that are at hand; those asked for by name must be."""
+    """Return the plan with the data sets that are available; if `required`, all must be."""
     there = []
     for name in plan.datasets:
         try:
@@ -121,7 +121,7 @@ def available(plan: Plan, folder: Path | None, *, required: bool) -> Plan:
 
 
 def command_of(arguments: Namespace) -> str:
-    """Return the command as someone else would type it: without folders, which are nobody else's."""
+    """Return the command as someone else would type it, without the user's own folders."""
     words = ["adaam", "reproduce"]
     if arguments.data or os.environ.get("ADAAM_DATA"):
         words += ["--data", "FOLDER"]
@@ -137,9 +137,9 @@ def command_of(arguments: Namespace) -> str:
 
 
 def write_report(records: list[dict[str, Any]], out: Path, *, exhibits: Path) -> None:
-    """Write every table in every form, every figure, and the page; print the first table once all are there.
+    """Write every table in every format, every figure, and the page; then print the first table.
 
-    What cannot be written is told at the end, when all else has been.
+    Outputs that cannot be written raise an error at the end, after all others.
     """
     tables, failures = all_tables(records), list[str]()
     for table in tables:
@@ -159,7 +159,7 @@ def write_report(records: list[dict[str, Any]], out: Path, *, exhibits: Path) ->
             say(f"to look at: {write_page(records, stored_exhibits(records, exhibits), out)}")
     except ImportError as error:
         say(f"the page was left out. {error}")
-    if tables:  # whoever reads it may leave
+    if tables:  # the reader of standard output may close it
         show(text(tables[0]))
     if failures:
         raise OSError(f"{counted(len(failures), 'output')} could not be written: {'; '.join(failures)}")
@@ -168,7 +168,7 @@ def write_report(records: list[dict[str, Any]], out: Path, *, exhibits: Path) ->
 
 @contextmanager
 def noted(failures: list[str]) -> Iterator[None]:
-    """Take note of an output that cannot be written, and let the others be."""
+    """Record the error of an output that cannot be written, so that the others still are."""
     try:
         yield
     except OSError as error:
@@ -176,7 +176,7 @@ def noted(failures: list[str]) -> Iterator[None]:
 
 
 def stored_exhibits(records: list[dict[str, Any]], folder: Path) -> list[Exhibit]:
-    """Read the exhibits of the data sets that the records speak of; a bad one is told of and left out."""
+    """Read the exhibits of the data sets in the records; an unreadable one is reported and left out."""
     found = []
     for name in by_dataset(summaries(records)):
         try:

@@ -1,4 +1,4 @@
-"""Results of a command as columns, written by the ending of a file: .csv, .tsv, .npy, .npz, .parquet."""
+"""Writes results of a command as columns, in the format of the file's ending: .csv, .tsv, .npy, .npz, .parquet."""
 
 import csv
 import io
@@ -26,9 +26,9 @@ Columns = dict[str, Any]  # names and arrays of equal length
 
 
 def fitted_columns(rows: Rows, model: Any, *, layers: bool) -> Columns:
-    """Return what a fit tells of each row: its name, cluster, strength, outlier score and, if asked for, layers.
+    """Return the results of a fit for each row: name, cluster, strength, outlier score and, on request, layers.
 
-    Of rows that do not fit in memory strength and outlier score are not known.
+    Strength and outlier score are left out for rows that do not fit in memory.
     """
     told = {"cluster": model.labels_, "strength": model.probabilities_, "outlier_score": model.outlier_scores_}
     if layers:
@@ -37,7 +37,7 @@ def fitted_columns(rows: Rows, model: Any, *, layers: bool) -> Columns:
 
 
 def predicted_columns(rows: Rows, model: Any, X: Any, *, layers: bool) -> Columns:
-    """Return the same of new rows; of a model other than AdaAMClustering, their clusters alone."""
+    """Return the same for new rows; a model other than AdaAMClustering gives only their clusters."""
     told = {"cluster": model.predict(X)}
     if isinstance(model, AdaAMClustering):
         told["strength"] = own_shares(model.membership_vectors(X), told["cluster"])
@@ -50,7 +50,7 @@ def predicted_columns(rows: Rows, model: Any, X: Any, *, layers: bool) -> Column
 
 
 def _named(rows: Rows, told: dict[str, Any]) -> Columns:
-    """Put the names of rows before what is told of them, and leave out what is not known."""
+    """Put the names of the rows before the other columns, and leave out columns that are None."""
     known = {name: np.asarray(values) for name, values in told.items() if values is not None}
     id_name = f"{rows.id_name}_of_row" if rows.id_name in known else rows.id_name
     ids = np.arange(1, len(known["cluster"]) + 1) if rows.ids is None else rows.ids
@@ -77,7 +77,7 @@ def write_columns(target: str, columns: Columns) -> None:
 
 
 def write_blocks(target: str, blocks: Iterator[FloatMatrix], names: list[str]) -> int:
-    """Write mapped rows as they come; an .npz archive alone is put together in memory."""
+    """Write mapped rows block by block; only an .npz archive is assembled in memory."""
     if target == STANDARD:
         return WRITERS[".csv"](sys.stdout.buffer, blocks, names)
     ending = check_ending(target, MAPPED)
@@ -112,6 +112,6 @@ def _text(columns: Columns, sep: str) -> str:
 
 
 def _plain(values: Any) -> Any:
-    """Return an array that needs no pickle."""
+    """Return an array that can be stored without pickle."""
     array = np.asarray(values)
     return np.array(["" if value is None else str(value) for value in array]) if array.dtype.kind == "O" else array

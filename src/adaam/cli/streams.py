@@ -1,4 +1,4 @@
-"""Standard streams of a command: talk that nobody hears ends no work, and no name commands the terminal."""
+"""Standard streams of a command: a closed standard error stops no work, and no text controls the terminal."""
 
 import errno
 import os
@@ -8,24 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-# Control characters, and those that turn the direction of writing; a line that is drawn anew is the command's own.
+# Control characters and bidirectional formatting characters. The sequence that redraws a line is our own.
 COMMANDING = re.compile("\r\x1b\\[K|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 OWN = "\r\x1b[K"
 
 
 def printable(text: str) -> str:
-    """Return text with what would command a terminal written out."""
+    """Return text with the characters that would control a terminal escaped."""
     return COMMANDING.sub(lambda found: OWN if found[0] == OWN else repr(found[0])[1:-1], text)
 
 
 class Shown:
-    """A text stream whose terminal no text commands; talk that cannot be written is lost, a result fails."""
+    """A text stream that escapes control characters; a message that cannot be written is dropped, a result raises."""
 
     def __init__(self, stream: Any, *, is_talk: bool) -> None:
         self._stream, self._is_talk = stream, is_talk
 
     def write(self, text: str) -> int:
-        """Write what a terminal may show."""
+        """Write text with control characters escaped."""
         try:
             self._stream.write(printable(text))
         except (OSError, ValueError):
@@ -35,7 +35,7 @@ class Shown:
         return len(text)
 
     def flush(self) -> None:
-        """Write what was held back."""
+        """Write what is still in the buffer."""
         if self._is_talk:
             discard_unwritten(self._stream)
         else:
@@ -47,11 +47,11 @@ class Shown:
 
 @contextmanager
 def command_streams() -> Iterator[None]:
-    """Give a command streams that it can rely on, and the process its own back."""
+    """Replace standard output and error by streams that are safe to write to, and restore them at the end."""
     before = sys.stdout, sys.stderr
     if sys.stderr is None:
         sys.stderr = open_closed(2, os.O_WRONLY)
-    if sys.stdout is None:  # what is written to it fails, as it must: the result is nowhere
+    if sys.stdout is None:  # writes to it must fail, since the result would be lost
         sys.stdout = open_closed(1, os.O_RDONLY)
     sys.stderr = Shown(sys.stderr, is_talk=True)
     if sys.stdout.isatty():
@@ -64,7 +64,7 @@ def command_streams() -> Iterator[None]:
 
 
 def open_closed(number: int, flags: int) -> Any:
-    """Put the null device in the place of a descriptor that was closed, lest the next file take its number."""
+    """Open the null device as a descriptor that was closed, so that the next file opened does not get its number."""
     handle = os.open(os.devnull, flags)
     if handle != number:
         os.dup2(handle, number)
@@ -73,7 +73,7 @@ def open_closed(number: int, flags: int) -> Any:
 
 
 def show(text: str) -> None:
-    """Print what is in files as well; a reader that went away misses it, and the command goes on."""
+    """Print what is also in files; if the reader of standard output has closed it, the command continues."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
@@ -81,7 +81,7 @@ def show(text: str) -> None:
 
 
 def discard(stream: Any) -> None:
-    """Send what is still in a stream's buffer nowhere, so that the interpreter does not stumble over it at its end."""
+    """Discard what is still in a stream's buffer, so that the interpreter does not fail on it at exit."""
     with suppress(OSError, ValueError, AttributeError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
@@ -90,7 +90,7 @@ def discard(stream: Any) -> None:
 
 
 def discard_unwritten(stream: Any) -> None:
-    """Discard what a stream cannot take, so that the interpreter does not try again at its end."""
+    """Discard what a stream cannot write, so that the interpreter does not try again at exit."""
     try:
         stream.flush()
     except (OSError, ValueError):
@@ -98,7 +98,7 @@ def discard_unwritten(stream: Any) -> None:
 
 
 def output_error(error: OSError) -> OSError:
-    """Name standard output in an error of a write that did not say where; others are as they were."""
+    """Return a write error without a filename with standard output named, and others unchanged."""
     if error.filename is None and error.errno in (errno.EBADF, errno.ENOSPC, errno.EIO):
         return OSError(error.errno, error.strerror, "standard output")
     return error

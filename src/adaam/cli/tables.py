@@ -1,4 +1,4 @@
-"""Rows for the commands: a table with its columns treated, an array, or a source too large to load."""
+"""Rows for the commands: an encoded table, an array, or a source too large to load."""
 
 import sys
 from argparse import ArgumentParser, Namespace
@@ -31,12 +31,12 @@ from adaam.tables import (
 from adaam.untrusted import NUMBERS_AND_WORDS, Archive, UnreadableFileError, open_archive, reading
 
 AS_REQUESTED = "id, as requested"
-MANY_COLUMNS = 40  # more are told by their treatment, not one by one
+MANY_COLUMNS = 40  # more are listed by treatment, not one by one
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows as numbers, and what came with them."""
+    """Rows as numbers, with their names, classes and other information from the file."""
 
     X: Any  # matrix, CSR array or RowSource
     names: list[str] | None = None
@@ -46,17 +46,17 @@ class Rows:
     classes: Any = None
     image_shape: tuple[int, int] | None = None
     report: tuple[str, ...] = ()
-    frame: Frame | None = None  # the table that they were made from
-    kept: Any = None  # which rows of the table these are, where some were left out
+    frame: Frame | None = None  # the table that the rows come from
+    kept: Any = None  # boolean mask over the rows of the table, if some were left out
 
     @property
     def is_encoded(self) -> bool:
-        """Whether the numbers are not the table's own."""
+        """Whether the numbers differ from those in the table."""
         return self.encoder is not None and not self.encoder.is_identity
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, where it is known."""
+        """Number of rows, or None if unknown."""
         return self.X.n_rows if isinstance(self.X, RowSource) else int(self.X.shape[0])
 
     @property
@@ -65,18 +65,18 @@ class Rows:
         return self.X.n_features if isinstance(self.X, RowSource) else int(self.X.shape[1])
 
     def source(self, label: str) -> Any:
-        """Return the rows in the form that carries their column names into a fit."""
+        """Return the rows in the form that passes their column names to a fit."""
         if isinstance(self.X, RowSource) or issparse(self.X) or self.is_encoded or self.names is None:
             return self.X
         return ArrayRows(self.X, label, self.names)
 
     def kept_model(self, model: Any) -> Any:
-        """Return a fitted model together with the treatment of columns that new rows need too."""
+        """Return a fitted model, with the encoder that new rows need, if any."""
         return Pipeline([("table", self.encoder), ("model", model)]) if self.is_encoded else model
 
 
 def add_reading_options(command: ArgumentParser) -> None:
-    """Describe the options about the form of a file."""
+    """Add the options on the format of a file."""
     group = command.add_argument_group("format of the file (detected unless given)")
     group.add_argument("--sep", metavar="SIGN", help=r'separator of the cells: "," ";" "|" "\t", or " " for spaces')
     group.add_argument("--encoding", metavar="NAME", help="text encoding, such as utf-8, latin-1 or utf-16")
@@ -87,7 +87,7 @@ def add_reading_options(command: ArgumentParser) -> None:
 
 
 def add_column_options(command: ArgumentParser) -> None:
-    """Describe the options about the columns of a table."""
+    """Add the options on the columns of a table."""
     group = command.add_argument_group("columns of a table (adaam inspect shows the defaults)")
     group.add_argument("--columns", nargs="+", metavar="NAME", help="use these columns and no others")
     group.add_argument("--drop", nargs="+", metavar="NAME", help="leave these columns out")
@@ -121,7 +121,7 @@ def add_column_options(command: ArgumentParser) -> None:
 
 
 def read_rows(source: str, arguments: Namespace) -> Rows:
-    """Read rows for a fit; rows too large to load stay a source."""
+    """Read rows for a fit; rows too large to load are returned as a source."""
     array = array_rows(source)
     if array is not None:
         return replace(array, classes=None) if getattr(arguments, "truth", None) else array
@@ -148,17 +148,17 @@ def array_rows(source: str) -> Rows | None:
         return Rows(open_rows(source))
     if ending == ".npz":
         return read_npz(path)
-    if ending == ".parquet" and path.stat().st_size > 1 << 24:  # small ones may hold columns of every kind
+    if ending == ".parquet" and path.stat().st_size > 1 << 24:  # smaller ones may hold columns of every kind
         try:
             opened = open_rows(source)
-        except RowsError:  # columns that are no numbers
+        except RowsError:  # some columns are not numbers
             return None
         return Rows(opened) if is_large(opened) else None
     return None
 
 
 def read_npz(path: Path) -> Rows:
-    """Read an archive of arrays named X, y and image_shape, or a sparse matrix as SciPy writes it."""
+    """Read an archive of arrays named X, y and image_shape, or a sparse matrix that SciPy saved."""
     with reading(path, ".npz", TableError), open_archive(path) as archive:
         keys = [name.removesuffix(".npy") for name in archive.names]
         if {"format", "data", "shape"} <= set(keys):
@@ -176,7 +176,7 @@ def read_npz(path: Path) -> Rows:
 
 
 def _sparse(archive: Archive) -> Any:
-    """Return a sparse matrix whose indices point into it."""
+    """Return a sparse matrix whose indices are checked."""
     form = archive.array("format.npy", NUMBERS_AND_WORDS).item()
     form = form.decode() if isinstance(form, bytes) else form
     make = {"csr": csr_array, "csc": csc_array}.get(form)
@@ -189,7 +189,7 @@ def _sparse(archive: Archive) -> Any:
 
 
 def open_frame(source: str, arguments: Namespace, expected: tuple[str, ...] = ()) -> Frame:
-    """Read a table in the form that the options describe."""
+    """Read a table in the format that the options describe."""
     sep = arguments.sep.encode().decode("unicode_escape") if arguments.sep else None
     header = None if arguments.header is None else arguments.header == "yes"
     form = TextForm(sep, arguments.encoding, header, arguments.skip, arguments.comment)
@@ -199,7 +199,7 @@ def open_frame(source: str, arguments: Namespace, expected: tuple[str, ...] = ()
 
 
 def table_rows(frame: Frame, arguments: Namespace) -> Rows:
-    """Treat the columns of a table as the defaults and the options have it."""
+    """Encode the columns of a table by the defaults and the options."""
     encoder, truth = encoder_for(frame, arguments)
     encoder.fit(frame)
     report, kept = list(frame.notes), None
@@ -253,7 +253,7 @@ def encoder_for(frame: Frame, arguments: Namespace) -> tuple[TableEncoder, str |
 
 
 def listed(names: list[str], frame: Frame) -> list[str]:
-    """Return names of columns; one word may hold several with commas between them."""
+    """Return names of columns; one argument may hold several, separated by commas."""
     found = []
     for name in names:
         parts = [part.strip() for part in name.split(",")]
@@ -262,7 +262,7 @@ def listed(names: list[str], frame: Frame) -> list[str]:
 
 
 def row_names(columns: tuple[Column, ...], frame: Frame) -> tuple[str, Any]:
-    """Return what names the rows: the column that was asked for, or the first of ids without gaps."""
+    """Return name and cells of the id column: the requested one, or the first without missing values."""
     for column in sorted(columns, key=lambda column: column.reason != AS_REQUESTED):
         if column.kind == "id" and column.treatment == "left out" and column.name in frame.names:
             cells = frame.column(column.name)
@@ -274,7 +274,7 @@ def row_names(columns: tuple[Column, ...], frame: Frame) -> tuple[str, Any]:
 
 
 def column_lines(columns: tuple[Column, ...]) -> list[str]:
-    """Tell what is done with each column; of very many, those of one kind and treatment in one line."""
+    """Describe the treatment of each column; if there are many, in one line for each kind and treatment."""
     groups: dict[Any, list[Column]] = {}
     for column in columns:
         alone = len(columns) <= MANY_COLUMNS or column.treatment == "refused"
@@ -293,7 +293,7 @@ def column_lines(columns: tuple[Column, ...]) -> list[str]:
 
 
 def new_rows(source: str, model: Any, arguments: Namespace) -> Rows:
-    """Read rows for a fitted model: the columns it was fitted on, treated as they were then."""
+    """Read rows for a fitted model: the columns it was fitted on, encoded as in the fit."""
     encoder, array = encoder_of(model), array_rows(source)
     if array is not None:
         if encoder is not None:
@@ -314,13 +314,13 @@ def new_rows(source: str, model: Any, arguments: Namespace) -> Rows:
 
 
 def encoder_of(model: Any) -> TableEncoder | None:
-    """Return the treatment of columns that a model was kept with."""
+    """Return the encoder that a model was saved with, or None."""
     first = model[0] if isinstance(model, Pipeline) else None
     return first if isinstance(first, TableEncoder) else None
 
 
 def read_classes(truth: str, n_rows: int, arguments: Namespace) -> Any:
-    """Read known classes of so many rows from a file of one column."""
+    """Read known classes of `n_rows` rows from a file of one column."""
     path = Path(truth)
     if not path.exists():
         raise TableError(f"--truth {truth}: is neither a column of the table nor a file.")
@@ -332,7 +332,7 @@ def read_classes(truth: str, n_rows: int, arguments: Namespace) -> Any:
         return np.asarray(values)
     form = TextForm(encoding=arguments.encoding)
     frame = read_frame(path, form)
-    if frame.n_rows == n_rows - 1:  # the first class stood alone and was taken as a name
+    if frame.n_rows == n_rows - 1:  # the first class was taken as a column name
         frame = read_frame(path, replace(form, header=False))
     if len(frame.names) != 1:
         raise TableError(f"{truth}: has the columns {', '.join(frame.names[:12])}; classes must be one column.")
@@ -349,7 +349,7 @@ def class_numbers(classes: Any) -> tuple[IntVector, Any]:
 
 
 def located(error: CellError, frame: Frame, source: str) -> TableError:
-    """Name the file and the line of a cell that stands in the way."""
+    """Return the error with the file and the line of the cell."""
     where = "" if frame.lines is None else f" (line {int(frame.lines[error.row])})"
     told = str(error).replace(f"row {error.row + 1}", f"row {error.row + 1}{where}", 1)
     return TableError(f"{source}: {told}")

@@ -1,4 +1,4 @@
-"""A page about one's own clusters: a plain value in, one self-contained HTML file out."""
+"""Reports of clusterings: one self-contained HTML file, built from a plain value."""
 
 from adaam.cluster_report.data import (
     Borderline,

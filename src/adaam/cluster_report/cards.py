@@ -1,4 +1,4 @@
-"""Cards of clusters: what sets each apart, its most typical and most doubtful rows, the clusters next to it."""
+"""Cards of clusters: what sets each apart, its most typical and least certain rows, the clusters nearest to it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,18 +13,18 @@ from adaam.cluster_report.pictures import cluster_pictures
 from adaam.cluster_words import WordEffect
 
 N_EFFECTS = 6
-SMALL_EFFECT, MEDIUM_EFFECT = 0.2, 0.5  # by Cohen's convention; what is smaller is not told, or not in the summary
+SMALL_EFFECT, MEDIUM_EFFECT = 0.2, 0.5  # by Cohen's convention; smaller effects are not listed, or not in the summary
 N_SUMMARY = {"words": 4, "effects": 2}
-N_LONGEST_SUMMARY = {"words": 6, "effects": 4}  # of clusters that would be told alike
+N_LONGEST_SUMMARY = {"words": 6, "effects": 4}  # of clusters that would have equal summaries
 LONGEST_NAME = 40  # characters of a name or value in a summary
 N_NEIGHBORS = 3
-FIRM = 0.995  # strength from which on a row is no borderline case
+FIRM = 0.995  # rows of at least this strength are not borderline
 N_EXAMPLES = {"pictures": 6, "lines": 4}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clustering:
-    """What the model knows of each row."""
+    """What the model stores about each row."""
 
     labels: IntVector
     strengths: FloatVector
@@ -35,13 +35,13 @@ class Clustering:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Told:
-    """What is told of rows to say how clusters differ: features, words, categories."""
+    """What clusters are described by: features, words, categories."""
 
-    profiles: ClusterProfiles | None  # of the columns of `values`
-    values: Any  # matrix of all rows, in the units that people read
+    profiles: ClusterProfiles | None  # one feature for each column of `values`
+    values: Any  # matrix of all rows, in original units
     words: list[list[WordEffect]] | None  # of each cluster
     categories: list[tuple[tuple[str, WordEffect], ...]]  # of each cluster, with the names of their columns
-    aside: frozenset[str] = frozenset()  # columns that took no part, and so do not sum a cluster up
+    aside: frozenset[str] = frozenset()  # columns that were not clustered by; left out of summaries
 
 
 def cluster_cards(
@@ -52,7 +52,7 @@ def cluster_cards(
     pictures: Any,
     firmness: FloatVector | None,
 ) -> tuple[ClusterCard, ...]:
-    """Return the card of each cluster; rows are told by their numbers, and `Z` are the rows shown in the metric."""
+    """Return the card of each cluster; rows are given by number, and `Z` holds the rows shown, in the learned space."""
     labels = known.labels[shown]
     centers = _means(Z, labels, known.n_clusters)
     drawn = None if pictures is None else cluster_pictures(pictures, labels, known.n_clusters)
@@ -85,13 +85,13 @@ def cluster_cards(
 
 
 def _means(Z: FloatMatrix, labels: IntVector, n_clusters: int) -> FloatMatrix:
-    """Mean of each cluster; the mean of all rows where it has none left, as all may be noise."""
+    """Mean of each cluster; of one without rows here, the mean of all rows, since all may be noise."""
     found = (Z[labels == cluster] for cluster in range(n_clusters))
     return np.array([(rows if len(rows) else Z).mean(axis=0) for rows in found])
 
 
 def _summaries(parts: list[list[str]], told: Told) -> list[str]:
-    """Describe each cluster in a few words; by more of them where clusters would be described alike."""
+    """Describe each cluster in a few words, and in more if several clusters would have the same description."""
     kind = "words" if told.words is not None else "effects"
     lengths = [N_SUMMARY[kind]] * len(parts)
     for _ in range(N_LONGEST_SUMMARY[kind] - N_SUMMARY[kind]):
@@ -116,7 +116,7 @@ def _summary_parts(told: Told, cluster: int) -> list[str]:
 
 
 def shortened(text: str, longest: int = LONGEST_NAME) -> str:
-    """Return a text, cut where it is longer than a heading can be."""
+    """Return a text, truncated if it is too long for a heading."""
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
@@ -141,7 +141,7 @@ def dense_column(values: Any, j: int) -> FloatVector:
 def _exemplars(
     known: Clustering, shown: IntVector, Z: FloatMatrix, center: FloatVector, cluster: int, n: int
 ) -> tuple[int, ...]:
-    """Rows shown that belong to the cluster most firmly; of equals, those nearest to its mean."""
+    """The rows of largest strength among those shown; ties are broken by the distance to the cluster's mean."""
     places = np.flatnonzero(known.labels[shown] == cluster)
     away = np.linalg.norm(Z[places] - center, axis=1)
     order = np.lexsort((away, -np.round(known.strengths[shown[places]], 3)))
@@ -161,7 +161,7 @@ def _borderline(known: Clustering, weakest: IntVector, exemplars: tuple[int, ...
 
 
 def _neighbors(known: Clustering, centers: FloatMatrix) -> list[tuple[tuple[int, float], ...]]:
-    """For each cluster, those it shares most membership with; then those of nearest mean."""
+    """For each cluster, those it shares most membership with; ties are broken by the distance of the means."""
     c = known.n_clusters
     inside = known.labels >= 0
     members = csr_array((np.ones(inside.sum()), (known.labels[inside], np.flatnonzero(inside))), shape=(c, len(inside)))
@@ -178,7 +178,7 @@ def _neighbors(known: Clustering, centers: FloatMatrix) -> list[tuple[tuple[int,
 
 
 def weakest_rows(known: Clustering) -> list[IntVector]:
-    """Rows of each cluster that belong to it least."""
+    """Rows of each cluster with the smallest strength."""
     n = max(N_EXAMPLES.values())
     order = np.argsort(known.strengths, kind="stable")
     of = known.labels[order]

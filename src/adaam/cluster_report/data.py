@@ -11,7 +11,7 @@ from adaam.cluster_words import WordEffect
 from adaam.palette import Theme, cluster_color
 
 Node = tuple[int, int]  # layer and cluster in it
-# Up to so many rows the page holds label, strength and outlier score of each, for the download.
+# Up to this number of rows, the page holds label, strength and outlier score of each, for the download.
 MAX_LABELLED = 1_000_000
 
 
@@ -20,7 +20,7 @@ class CardEffect:
     """How a feature sets a cluster apart, in three ways."""
 
     name: str
-    effect: float  # Cohen's d; infinite where one value is the cluster's alone
+    effect: float  # Cohen's d; infinite if constant in the cluster and, at another value, elsewhere
     superiority: float  # chance that a row of the cluster has a larger value than another row
     mean: float
     rest_mean: float
@@ -37,12 +37,12 @@ class Borderline:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCard:
-    """All that is told of one cluster; rows are numbers of rows of the data, each one among those shown."""
+    """Description of one cluster; rows are given by their number in the data, and each is among those shown."""
 
     label: int
     size: int
     strength: float  # mean over its rows
-    firmness: float | None = None  # how well it is found again
+    firmness: float | None = None  # how separate it is from the nearest other cluster, in [0, 1]
     summary: str = ""
     effects: tuple[CardEffect, ...] = ()
     words: tuple[WordEffect, ...] = ()
@@ -59,9 +59,9 @@ class ReportLayer:
 
     labels: IntVector  # of all rows
     sizes: tuple[int, ...]
-    firmness: tuple[float, ...] = ()  # of each cluster, where known
-    colors: tuple[int, ...] = ()  # number in the palette of each cluster
-    shades: tuple[int, ...] = ()  # of that colour; none means 0 for each
+    firmness: tuple[float, ...] = ()  # of each cluster, if known
+    colors: tuple[int, ...] = ()  # palette index of each cluster
+    shades: tuple[int, ...] = ()  # shade of that colour; empty: 0 for each
 
     def color(self, cluster: int, theme: Theme) -> str:
         """Return the colour of one of its clusters, or grey for label -1."""
@@ -70,26 +70,26 @@ class ReportLayer:
 
 @dataclass(frozen=True, slots=True)
 class ReportColumn:
-    """A column to colour by and to list: numbers, or words; None is missing. One value for each row shown."""
+    """A column to colour by and to list: numbers or strings, None if missing, one value for each row shown."""
 
     name: str
     values: tuple[float | str | None, ...]
 
     @property
     def is_number(self) -> bool:
-        """Whether no value is a word."""
+        """Whether no value is a string."""
         return not any(isinstance(value, str) for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class CountCurve:
-    """How a number of clusters was found: what is told at 1, 2, ... clusters."""
+    """How a number of clusters was found: scores of 1, 2, ... clusters."""
 
     n_clusters: int
     low: int
     high: int
     modularity: tuple[float, ...]
-    # How separate the two clusters are that the last split made: 1 means no links, 0 as many as inside one cloud.
+    # How separate the two clusters of the last split are: 1 means no links, 0 as many as inside a single cloud.
     separateness: tuple[float | None, ...]
     steps: tuple[str, ...] = ()
 
@@ -102,16 +102,16 @@ class Choice:
     head: str
     headings: tuple[str, ...] = ()
     trials: tuple[tuple[str, ...], ...] = ()
-    chosen: int | None = None  # which of the trials
+    chosen: int | None = None  # index into `trials`
     steps: tuple[str, ...] = ()
     count: CountCurve | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportData:
-    """All that the page of a clustering shows.
+    """Everything that the page of a clustering shows.
 
-    Arrays of all rows have shape (n_rows,); those of the rows shown come in the order of `shown`.
+    Arrays of all rows have shape (n_rows,); those of the rows shown are in the order of `shown`.
     """
 
     title: str
@@ -132,7 +132,7 @@ class ReportData:
     tree: Mapping[Node, tuple[Node, ...]] = field(default_factory=dict)
     outliers: tuple[int, ...] = ()  # rows, the most outlying first
     names_features: bool = True  # whether features, or columns of a table, are compared
-    first_row: int = 0  # what the first row is called, where rows have no ids
+    first_row: int = 0  # number of the first row, if rows have no ids
 
     @property
     def n_rows(self) -> int:
@@ -155,9 +155,9 @@ class ReportData:
         return self.n_rows <= MAX_LABELLED
 
     def place(self, row: int) -> int:
-        """Return where a row stands among those shown."""
+        """Return the position of a row among those shown."""
         return int(np.searchsorted(self.shown, row))
 
     def row_name(self, row: int) -> str:
-        """Return what a row is called: its id, or its number."""
+        """Return the name of a row: its id, or its number."""
         return f"row {row + self.first_row}" if self.ids is None else self.ids[row]

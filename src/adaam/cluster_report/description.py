@@ -1,4 +1,4 @@
-"""What tells clusters apart to people: features or columns of a table, categories, words; and which are listed."""
+"""Describes clusters by features or columns of a table, categories and words, and chooses the columns to list."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,26 +35,26 @@ def description(
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features) or None
-        Features that are worth telling, if any.
+        Features to describe clusters by, if any.
     names : sequence of str or None
         Their names.
     texts : sequence of str or None
         A text for each row.
     table : mapping of str to array-like or None
-        Columns in their own units, which are told in place of the features.
+        Columns in their own units, used in place of the features.
     columns : mapping of str to array-like
-        Further columns, which took no part.
+        Further columns, which were not clustered by.
     known : Clustering
-        What the model knows of each row.
+        What the model stores about each row.
     shown : ndarray
         Rows with details.
 
     Returns
     -------
     told : Told
-        What cards are made from.
+        What the cards are built from.
     listed : tuple of ReportColumn
-        Further columns, then those of table or features that tell clusters apart best, twelve in all.
+        Further columns, then the columns of the table or features that separate clusters best, twelve in all.
     """
     further = {str(name): _values(values) for name, values in columns.items()}
     read = {name: _values(values) for name, values in (table or {}).items() if name not in further}
@@ -76,7 +76,7 @@ def description(
 
 
 def _own_profiles(columns: Mapping[str, Values], known: Clustering) -> tuple[Any, ClusterProfiles]:
-    """Numbers of a table in their own units, NaN where missing, and what they tell of clusters."""
+    """Numbers of a table in their own units, NaN if missing, and the profiles of clusters in them."""
     numeric = [name for name, values in columns.items() if _is_numeric(values)]
     values = np.array([[np.nan if v is None else v for v in columns[name]] for name in numeric], dtype=np.float64).T
     values = values.reshape(len(known.labels), len(numeric))
@@ -91,7 +91,7 @@ def _is_numeric(values: Sequence[float | str | None]) -> bool:
 def _telling_columns(
     columns: Mapping[str, Any], profiles: ClusterProfiles | None, categories: Sequence[Categories], n: int
 ) -> list[str]:
-    """Columns of a table of largest effect anywhere, in their own order; those of neither kind come last."""
+    """The n columns of largest effect on any cluster, in the table's order; without an effect, a column ranks last."""
     strength = dict.fromkeys(columns, 0.0)
     if profiles is not None:
         strength |= dict(zip(profiles.names, np.abs(profiles.effects).max(axis=0, initial=0.0), strict=True))
@@ -102,7 +102,7 @@ def _telling_columns(
 
 
 def _telling(profiles: ClusterProfiles, n: int) -> list[int]:
-    """Features of largest effect anywhere, in their own order."""
+    """The n features of largest effect on any cluster, in their own order."""
     strength = np.abs(profiles.effects).max(axis=0, initial=0.0)
     return sorted(int(j) for j in np.argsort(-strength, kind="stable")[: max(n, 0)])
 
@@ -116,7 +116,7 @@ def _column(name: str, values: Values, shown: IntVector) -> ReportColumn:
 
 
 def _values(values: Any) -> Values:
-    """A further column: numbers where all are, words otherwise; what is missing is None."""
+    """The values of a column: numbers if all are, strings otherwise, None if missing."""
     column = list(np.asarray(values, dtype=object))
     missing = [value is None or value != value for value in column]
     kinds = (
@@ -131,7 +131,7 @@ def _values(values: Any) -> Values:
 
 
 def _categories(columns: Mapping[str, Values], known: Clustering) -> list[Categories]:
-    """The most telling categories of each cluster, with their columns; columns of ids and texts have none."""
+    """The most distinctive categories of each cluster, with their columns; columns of ids and texts have none."""
     found: list[Categories] = [[] for _ in range(known.n_clusters)]
     for name, values in columns.items():
         kinds = set(values)

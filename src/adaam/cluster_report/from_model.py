@@ -17,9 +17,9 @@ from adaam.cluster_report.pictures import image_bytes, images_that_fit
 from adaam.rows import ArrayRows
 from adaam.selection import ClusterCount, Selection, Trial
 
-MAX_SHOWN = 6000  # points that stay smooth as SVG
+MAX_SHOWN = 6000  # points that a browser draws smoothly as SVG
 N_OUTLIERS = 12
-MAX_UNNAMED = 50  # features x0, x1, ... that are told; more are coordinates of an embedding, or pixels
+MAX_UNNAMED = 50  # unnamed features x0, x1, ... that are described; if more, they are an embedding or pixels
 
 
 def report_data(
@@ -45,25 +45,25 @@ def report_data(
     names : sequence of str, default=None
         Names of the features; None means those of X or of the model, or x0, x1, ...
     images : array-like of shape (n_samples, height, width[, 3]) or (height, width), default=None
-        A picture for each row; two numbers mean that the features of X are its pixels.
+        An image for each row; two numbers mean that the features of X are its pixels.
     texts : sequence of str, default=None
         A text for each row.
     ids : sequence, default=None
-        What rows are called; None means their numbers.
+        Names of the rows; None means their numbers.
     table : DataFrame or mapping of str to array-like of shape (n_samples,), default=None
-        The table that X was made from, such as `TableEncoder.own_units` returns it: its columns are shown in place of
+        The table that X was encoded from, as `TableEncoder.own_units` returns it: its columns are shown in place of
         the features of X, in their own units.
     columns : mapping of str to array-like of shape (n_samples,), default=None
-        Further columns to colour by and to list, of numbers or words, that took no part. The columns of the table, or
-        the features, that tell clusters apart best follow them, up to twelve in all.
+        Further columns to colour by and to list, of numbers or strings, that were not clustered by. The columns of the
+        table, or the features, that separate clusters best follow them, up to twelve in all.
     title : str, default="Clusters"
-        What the page is about, such as the name of the file.
+        Title of the page, such as the name of the file.
 
     Returns
     -------
     ReportData
-        A plain value. Of more than 6,000 rows some are drawn at random for map and table; sizes, effects and labels
-        are those of all.
+        A plain value. Of more than 6,000 rows, a random sample is shown in map and table; sizes, effects and labels
+        are those of all rows.
     """
     check_is_fitted(model)
     known = _clustering(model)
@@ -77,7 +77,7 @@ def report_data(
     Z = np.asarray(model.transform(_rows_like_fitted(model, X, shown)))
     plane = discriminant_plane(Z, known.labels[shown])
     pictures = None if images is None else image_bytes(images, X, shown)
-    # Pixels are told by pictures, coordinates of an embedding by texts or not at all, other features by their names.
+    # Pixels are described by images, coordinates of an embedding by texts or not at all, other features by name.
     is_named = names is not None or (texts is None and np.shape(X)[1] <= MAX_UNNAMED)
     has_features = images is None and is_named
     told, listed = description(X if has_features else None, names, texts, own, given, known, shown)
@@ -145,7 +145,7 @@ def _check_lengths(n: int, given: Sequence[tuple[str, Any]]) -> None:
 
 
 def _shown(known: Clustering, n_rows: int, rng: np.random.Generator) -> IntVector:
-    """Rows with details: some of each cluster, the least firm ones and the outliers among them."""
+    """Rows shown in detail: some of each cluster, including the weakest rows and the outliers."""
     drawn = spread_draw(known.labels, n_rows, rng)
     return np.unique(np.concatenate([drawn, *map(np.asarray, weakest_rows(known)), _outliers(known)]).astype(np.int64))
 
@@ -156,7 +156,7 @@ def _outliers(known: Clustering) -> tuple[int, ...]:
 
 
 def _rows_like_fitted(model: Any, X: Any, rows: IntVector) -> Any:
-    """Some rows, with column names where the model was fitted with them: they were checked to be the same rows."""
+    """Some rows, with column names if the model was fitted with names; these were checked to be the same rows."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
     part = csr_array(X)[rows] if issparse(X) else np.asarray(X)[rows]
@@ -180,7 +180,7 @@ def _layer(layer: Any, known: Clustering) -> ReportLayer:
 
 
 def _colors(labels: IntVector, n: int, known: Clustering) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Give clusters of a layer the colours of the clusters they share most rows with; further parts get shades."""
+    """Give each cluster of a layer the colour of the cluster it shares most rows with; further parts get shades."""
     both = (labels >= 0) & (known.labels >= 0)
     shared = np.zeros((n, known.n_clusters))
     np.add.at(shared, (labels[both], known.labels[both]), 1)
@@ -198,7 +198,7 @@ def _colors(labels: IntVector, n: int, known: Clustering) -> tuple[tuple[int, ..
 
 
 def _firmness(layers: Sequence[ReportLayer], labels: IntVector) -> FloatVector | None:
-    """Firmness of the clusters themselves, where they are a layer."""
+    """Firmness of the model's clusters, if they are one of the layers."""
     for layer in layers:
         if layer.firmness and np.array_equal(layer.labels, labels):
             return np.array(layer.firmness)
@@ -227,7 +227,7 @@ def _trial(trial: Trial) -> tuple[str, ...]:
 
 
 def _curve(count: ClusterCount) -> CountCurve:
-    """What is told of each number of clusters; a merge that leaves c of them tells of the split that makes c + 1."""
+    """Scores of each number of clusters; the merge that leaves c of them is the split that makes c + 1."""
     separateness = [None, *(1.0 - min(1.0, float(ratio)) for ratio in count.separations)]
     told = [None if each is None or not np.isfinite(each) else each for each in separateness]
     return CountCurve(

@@ -1,4 +1,4 @@
-"""Two ways to lay rows of the learned space out in a plane."""
+"""Two layouts of rows of the learned space in the plane."""
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -8,25 +8,25 @@ from sklearn.neighbors import NearestNeighbors
 from adaam._typing import FloatMatrix, IntVector
 from adaam.linalg import thread_pools
 
-N_LANDMARKS = 2000  # rows laid out by their neighbours; the others follow those
+N_LANDMARKS = 2000  # rows laid out by t-SNE; the others are placed by their nearest landmarks
 N_NEAREST = 5
 PERPLEXITY = 30.0
-MAX_COLUMNS = 50  # leading principal components that neighbours are sought in
+MAX_COLUMNS = 50  # leading principal components in which neighbours are searched
 N_ITERATIONS = 600
 
 
 def discriminant_plane(Z: FloatMatrix, labels: IntVector) -> FloatMatrix:
     """Project rows onto the plane in which the means of their clusters spread most.
 
-    Distances in it are those of the learned metric, seen from the best side. The rows' own principal plane serves
-    where there are fewer than three clusters. Signs are fixed: the largest coordinate of each axis is positive.
+    The projection is orthogonal: distances in the plane are projected distances of the learned metric. With fewer than
+    three clusters, the rows' principal plane is used. Signs are fixed: each axis's largest coordinate is positive.
 
     Parameters
     ----------
     Z : ndarray of shape (n_samples, n_components)
         Rows in the learned space.
     labels : ndarray of shape (n_samples,)
-        Their clusters; -1 takes no part.
+        Their clusters; -1 for rows in none.
 
     Returns
     -------
@@ -43,26 +43,26 @@ def discriminant_plane(Z: FloatMatrix, labels: IntVector) -> FloatMatrix:
 
 
 def neighbor_map(Z: FloatMatrix, labels: IntVector, plane: FloatMatrix, rng: np.random.Generator) -> FloatMatrix:
-    """Lay rows out so that near rows stay near: t-SNE of at most 2,000 landmarks, which all other rows join.
+    """Lay rows out so that near rows stay near: t-SNE of at most 2,000 landmarks, and all other rows placed by these.
 
-    t-SNE starts from `plane`, so that the same rows make the same map. Each further row comes to lie among its five
-    nearest landmarks, the nearest counting most.
+    t-SNE starts from `plane`, so that the same rows give the same map. Each further row is placed at the mean of its
+    five nearest landmarks, weighted towards the nearest.
 
     Parameters
     ----------
     Z : ndarray of shape (n_samples, n_components)
         Rows in the learned space.
     labels : ndarray of shape (n_samples,)
-        Their clusters: each gives its share of the landmarks.
+        Their clusters, each with its share of the landmarks.
     plane : ndarray of shape (n_samples, 2)
-        A first layout of them.
+        Initial layout.
     rng : Generator
         Draws landmarks.
 
     Returns
     -------
     ndarray of shape (n_samples, 2)
-        Coordinates; only who is near whom has a meaning.
+        Coordinates; only neighbourhoods in them are meaningful, distances are not.
     """
     if len(Z) < 8:
         return plane
@@ -72,7 +72,7 @@ def neighbor_map(Z: FloatMatrix, labels: IntVector, plane: FloatMatrix, rng: np.
     start = plane[landmarks] / (plane[landmarks, 0].std() or 1.0) * 1e-4
     perplexity = min(PERPLEXITY, (len(landmarks) - 1) / 4)
     tsne = TSNE(perplexity=perplexity, init=start.astype(np.float32), max_iter=N_ITERATIONS, random_state=0)
-    # Its loops are short: threads that wait for one another on a busy machine would take several times as long.
+    # Its loops are short: on a busy machine, synchronizing threads would take several times as long.
     with thread_pools().limit(limits=1):
         placed: FloatMatrix = tsne.fit_transform(Z[landmarks].astype(np.float32))
     if len(landmarks) == len(Z):
@@ -85,13 +85,13 @@ def neighbor_map(Z: FloatMatrix, labels: IntVector, plane: FloatMatrix, rng: np.
 
 
 def spread_draw(labels: IntVector, n_rows: int, rng: np.random.Generator) -> IntVector:
-    """Draw rows, of each cluster in proportion but at least 20 where it has them; in their own order."""
+    """Draw rows, from each cluster in proportion but at least 20 if it has them; returned in ascending order."""
     n = len(labels)
     if n <= n_rows:
         return np.arange(n)
     order = rng.permutation(n)
     clusters, place = np.unique(labels[order], return_inverse=True)
-    # The rank of each row within its cluster, in drawn order, decides who comes in.
+    # Rank of each row within its cluster, in random order: the first `at_least` of each cluster are drawn.
     by_cluster = np.argsort(place, kind="stable")
     starts = np.searchsorted(place[by_cluster], np.arange(len(clusters)))
     rank = np.empty(n, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Pieces of HTML of the page: cards of clusters, rows as examples, the layer tree, the method."""
+"""HTML parts of the page: cards of clusters, rows as examples, the layer tree, the method."""
 
 from collections.abc import Sequence
 from html import escape
@@ -11,12 +11,12 @@ from adaam.cluster_words import WordEffect
 from adaam.palette import cluster_color
 from adaam.webpage import data_url, diverging_palette, png
 
-MAX_TEXT = 220  # signs of a text in an example
+MAX_TEXT = 220  # characters of a text in an example
 LARGEST_BAR = 3.0  # standard deviations that fill half of a bar's track
 N_VALUES = 3  # columns named beside an example
 N_OUTLIERS = 24
 OUTLYING = 0.5  # outlier scores below this are not called high
-LEAST_SHARE = 0.02  # of the rows, from which on a cluster's number fits into the layer tree
+LEAST_SHARE = 0.02  # of the rows; the number of a smaller cluster does not fit into the layer tree
 MAX_UNFOLDED = 40
 HEADS = {"graph": "communities of the neighbour graph", "k-means": "k-means"}
 GIVEN = "The number of clusters was given. With n_clusters=&quot;auto&quot; it is estimated."
@@ -30,7 +30,7 @@ def number(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in per cent, with a digit where it is small."""
+    """Return a share in per cent, with one decimal if it is small."""
     if 0 < share < 0.0005:
         return "under 0.1 %"
     return f"{100 * share:.1f} %" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
@@ -42,7 +42,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def hue(color: int, more: str = "") -> str:
-    """Return the style that gives an element of class `hue` a colour of the palette, in either theme."""
+    """Return the style attribute that gives an element of class `hue` a colour of the palette, in either theme."""
     return _hues(cluster_color(color), cluster_color(color, "dark"), more)
 
 
@@ -81,7 +81,7 @@ def _part(title: str, content: str, name: str) -> str:
 
 def _apart(data: ReportData, each: ClusterCard) -> str:
     told = _pictures(each) + _words(each) + _effects(each.effects)
-    # Where other clusters have something to tell, that this one has nothing is worth a word.
+    # If other clusters have effects or words, say that this one has none.
     is_told = any(other.effects or other.words for other in data.cards)
     return told or ("<p>No single feature stands out.</p>" if is_told else "")
 
@@ -190,7 +190,7 @@ def layer_tree(data: ReportData) -> str:
         layer, cluster = node
         size = data.layers[layer].sizes[cluster]
         children = data.tree.get(node, ())
-        # On a phone, where lists are indented, layers of very many clusters stay folded.
+        # On a phone, where lists are indented, layers of very many clusters stay collapsed.
         is_fine = bool(children) and len(data.layers[layer + 1].sizes) > MAX_UNFOLDED
         kind = ' class="fine"' if is_fine else ""
         inner = f"<ul{kind}>{''.join(map(branch, children))}</ul>" if children else ""
@@ -232,7 +232,7 @@ def outliers(data: ReportData) -> str:
 
 
 def choice(each: Choice) -> str:
-    """Return why this metric, head and number of clusters."""
+    """Return why this metric, head and number of clusters were chosen."""
     head = HEADS.get(each.head, each.head)
     told = f"<p>Metric: <strong>{escape(each.metric)}</strong>. Partition: <strong>{escape(head)}</strong>.</p>"
     told += _count(each.count) if each.count is not None else f'<p class="hint">{GIVEN}</p>'

@@ -1,4 +1,4 @@
-"""The page of a clustering put together: a pure function of what it shows."""
+"""Assembles the page of a clustering, as a pure function of its data."""
 
 from html import escape
 
@@ -29,7 +29,7 @@ UNNAMED = (
 )
 ALIKE = "No feature differs much between the clusters."
 ONE = "All rows are in one cluster, so there is nothing to compare it with."
-LEAST_NAMED = 0.025  # share of the rows from which on a cluster's number fits into the bar of sizes
+LEAST_NAMED = 0.025  # share of the rows above which a cluster's number fits into the bar of sizes
 
 
 def page(data: ReportData, charting: str | None = None) -> str:
@@ -38,9 +38,9 @@ def page(data: ReportData, charting: str | None = None) -> str:
     Parameters
     ----------
     data : ReportData
-        What it shows.
+        What the page shows.
     charting : str, default=None
-        The charting library; None means plotly.js, as the package `plotly` carries it.
+        Source of the charting library; None means the plotly.js of the package `plotly`.
     """
     parts = {
         "title": escape(data.title),
@@ -62,12 +62,12 @@ def page(data: ReportData, charting: str | None = None) -> str:
 
 
 def headline(data: ReportData) -> str:
-    """Return what was found, in a line."""
+    """Return a one-line summary."""
     return f"{plural(data.n_clusters, 'cluster')} in {plural(data.n_rows, 'row')}"
 
 
 def sampled(data: ReportData) -> str:
-    """Say that not all rows are shown, and what the others take part in."""
+    """Say that not all rows are shown, and which parts of the report cover all of them."""
     kept = "; sizes, effects" + (" and the download of labels" if data.holds_all_labels else "")
     return (
         f"Map and table show {len(data.shown):,} of {data.n_rows:,} rows, drawn at random from each cluster{kept} "
@@ -121,7 +121,7 @@ def _size(each: ClusterCard, n_rows: int) -> str:
 
 
 def _untold(data: ReportData) -> str:
-    """Say why the page does not tell what clusters are about, where it does not."""
+    """Say why the page does not describe what sets clusters apart, or return ""."""
     if data.n_clusters == 1:
         return ONE + (" Groups in it that are less clear are shown as layers." if len(data.layers) > 1 else "")
     if data.texts is not None or any(each.effects or each.pictures for each in data.cards):

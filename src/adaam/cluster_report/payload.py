@@ -1,4 +1,4 @@
-"""What the scripts of a clustering's page draw and list, as JSON: long columns of numbers as bytes."""
+"""Data for the scripts of a clustering's page, as JSON; long arrays of numbers as base64."""
 
 from base64 import b64encode
 from typing import Any
@@ -9,7 +9,7 @@ from adaam.cluster_report.data import CountCurve, ReportData, ReportLayer
 from adaam.palette import COLORS, OUTLIER
 from adaam.webpage import plane_points, sprite
 
-STEPS = 65535  # of a number in [0, 1], kept in two bytes
+STEPS = 65535  # quantization of a number in [0, 1], stored in two bytes
 
 
 def payload(data: ReportData) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def payload(data: ReportData) -> dict[str, Any]:
 
 
 def _numbers(values: Any, kind: str) -> dict[str, str]:
-    """Return numbers as bytes that a script reads back at once."""
+    """Return numbers as base64, which a script decodes in one step."""
     return {"kind": kind[1:], "bytes": b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()}
 
 

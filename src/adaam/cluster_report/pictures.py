@@ -1,4 +1,4 @@
-"""Pictures of rows in bytes, and what the pictures of a cluster have in common."""
+"""Images of rows as uint8, and mean and effect images of clusters."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,21 +10,21 @@ from adaam._typing import IntMatrix, IntVector
 from adaam.cluster_profile import cluster_profiles
 from adaam.webpage import signed_bytes
 
-MAX_SIDE = 32  # pixels; larger pictures are averaged down
-MAX_BYTES = 6_000_000  # of all pictures of a page
+MAX_SIDE = 32  # pixels; larger images are downsampled by averaging
+MAX_BYTES = 6_000_000  # of all images of a page
 LARGEST_EFFECT = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pictures:
-    """What the pictures of a cluster have in common, in bytes."""
+    """Mean image of a cluster and effect of each pixel, as uint8."""
 
-    mean: IntMatrix  # (height, width) or with three colours
+    mean: IntMatrix  # (height, width[, 3])
     effect: IntMatrix  # (height, width): effect size of each pixel's brightness, 128 is none
 
 
 def images_that_fit(images: Any, n_rows: int, n_features: int) -> int:
-    """Check pictures against the rows, and return how many of them a page has room for."""
+    """Check images against the rows, and return how many of them a page has room for."""
     if images is None:
         return n_rows
     if np.shape(images) == (2,):
@@ -47,7 +47,7 @@ def images_that_fit(images: Any, n_rows: int, n_features: int) -> int:
 
 
 def image_bytes(images: Any, X: Any, shown: IntVector) -> IntMatrix:
-    """Return the pictures of some rows in bytes, none larger than 32 pixels."""
+    """Return the images of some rows as uint8, with sides of at most 32 pixels."""
     if np.shape(images) == (2,):
         rows = csr_array(X)[shown].toarray() if issparse(X) else np.asarray(X)[shown]
         values = rows.reshape(len(shown), *(int(side) for side in images))
@@ -68,7 +68,7 @@ def image_bytes(images: Any, X: Any, shown: IntVector) -> IntMatrix:
 
 
 def cluster_pictures(images: IntMatrix, labels: IntVector, n_clusters: int) -> list[Pictures]:
-    """Return the mean picture of each cluster, and how each pixel's brightness sets it apart."""
+    """Return the mean image of each cluster, and the effect size of each pixel's brightness."""
     grey = images if images.ndim == 3 else images.mean(axis=3)
     effects = cluster_profiles(grey.reshape(len(grey), -1), labels, n_clusters).effects
     effects = np.clip(effects, -LARGEST_EFFECT, LARGEST_EFFECT).reshape(n_clusters, *grey.shape[1:])

@@ -1,4 +1,4 @@
-"""A report of clusters: the page as a file, and a short form for notebooks."""
+"""A report of clusters: the page as a file, and a table for notebooks."""
 
 import os
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from adaam.cluster_report.page import headline, page
 from adaam.files import atomic_file
 from adaam.palette import cluster_color
 
-MAX_LINES = 40  # clusters in the short form
+MAX_LINES = 40  # clusters in the table for notebooks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterReport:
-    """A page about the clusters of one's own rows.
+    """A page about the clusters that a model found.
 
     In a notebook it shows a table of the clusters; `save` writes the whole page.
 
@@ -38,7 +38,7 @@ class ClusterReport:
         Parameters
         ----------
         path : path-like
-            Where to write; what was there stays until the new file is complete.
+            Where to write; an existing file is kept until the new one is complete.
 
         Returns
         -------
@@ -48,7 +48,7 @@ class ClusterReport:
         Raises
         ------
         ImportError
-            Where plotly is not installed.
+            If plotly is not installed.
         """
         content = self.html().encode()
         with atomic_file(path) as stream:

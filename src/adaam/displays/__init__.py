@@ -1,4 +1,4 @@
-"""Looking at a metric: displays in scikit-learn's style, drawn with matplotlib, which is loaded when one is drawn."""
+"""Displays of metrics and clusterers in scikit-learn's style; matplotlib is imported when one is drawn."""
 
 from adaam.displays.affinities import GraphComponentsDisplay, MagnitudeDisplay
 from adaam.displays.clusterers import ClusterCountDisplay, ClusterLayersDisplay, SelectionDisplay

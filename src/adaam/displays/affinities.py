@@ -1,4 +1,4 @@
-"""What a fit saw on its way, made again from the training rows: neighbour graph and adaptive affinity."""
+"""Displays of the neighbour graph and the adaptive affinity of a fit, computed again from the training rows."""
 
 from typing import Any, Self
 
@@ -15,12 +15,12 @@ from adaam.estimators import AdaAM
 from adaam.graph import Neighbors
 from adaam.prepare import Sample, prepared_sample
 
-# Cuts of the same rows agree but for rounding in another order of rows; other rows move them by far more.
+# Relative tolerance on cuts: for the same rows in another order they differ by rounding, for other rows by far more.
 SAME_CUT = 1e-3
 
 
 def fitted_learner(estimator: Any) -> Any:
-    """The learner inside a clusterer, or the learner itself."""
+    """Return the learner inside a clusterer, or the learner itself."""
     model = fitted_metric(estimator)
     return getattr(model, "metric_", model)
 
@@ -28,7 +28,7 @@ def fitted_learner(estimator: Any) -> Any:
 def relearned_graph(
     learner: Any, X: Any, n_neighbors: int | None, sample_weight: Any, neighbors: Any
 ) -> tuple[Sample, Graph]:
-    """Training rows as the fit prepared them, and their neighbour graph."""
+    """Return the training rows as prepared in the fit, and their neighbour graph."""
     rows, is_given = learner._rows(X, reset=False), neighbors is not None
     _, sample = prepared_sample(rows, sample_weight, learner.preparation_, learner._engine(), rows_are_nodes=is_given)
     count = getattr(learner, "n_neighbors_", None) if n_neighbors is None else n_neighbors
@@ -54,7 +54,7 @@ class GraphComponentsDisplay:
     Attributes
     ----------
     ax_, figure_, bars_
-        Where it was drawn, and the matplotlib bars.
+        Axes and figure of the display, and the matplotlib bars.
     """
 
     def __init__(self, sizes: FloatVector) -> None:
@@ -72,7 +72,7 @@ class GraphComponentsDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Find the neighbour graph again, draw its pieces and return the display.
+        """Compute the neighbour graph again, draw the sizes of its connected components and return the display.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class GraphComponentsDisplay:
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             The rows it was fitted on.
         n_neighbors : int, default=None
-            Neighbours of each row; None means what the fit used, where the estimator keeps it.
+            Neighbours of each row; None means the number used in fit, if the estimator stores it.
         sample_weight, neighbors : default=None
             As they were given to `fit`.
         ax, **kwargs
@@ -101,7 +101,7 @@ class GraphComponentsDisplay:
         ax : matplotlib axes, default=None
             Where to draw; None means a new figure.
         max_bars : int, default=30
-            Components drawn at most, largest first.
+            Maximum number of components drawn, largest first.
         **kwargs
             Passed to matplotlib's `bar`.
         """
@@ -117,12 +117,12 @@ class GraphComponentsDisplay:
 
 
 class MagnitudeDisplay(Display):
-    """Histogram of |Δ| before pruning, with the cut that pruning makes.
+    """Histogram of the magnitudes |Δ| of an affinity before pruning, with the cut: smaller ones are removed.
 
     Parameters
     ----------
     counts : ndarray of shape (n_bins,)
-        Entries in each bin, diagonal included where it takes part in the pruning.
+        Number of entries in each bin, including the diagonal if it takes part in the pruning.
     top : float
         Upper end of the last bin; the first one begins at 0.
     cut : float
@@ -131,12 +131,12 @@ class MagnitudeDisplay(Display):
     Attributes
     ----------
     ax_, figure_, stairs_, line_
-        Where it was drawn, the histogram, and the mark of the cut.
+        Axes and figure of the display, the histogram, and the line at the cut.
 
     Notes
     -----
-    A fitted model keeps no affinity, so it is learned again from the training rows: the cost is that of a fit and
-    one more pass over the pairs.
+    A fitted model does not store the affinity, so it is learned again from the training rows: the cost is that of a
+    fit and one more pass over the pairs.
     """
 
     def __init__(self, counts: FloatVector, top: float, cut: float) -> None:

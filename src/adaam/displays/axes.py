@@ -1,4 +1,4 @@
-"""The displays' door to matplotlib, and what they share of scikit-learn's models."""
+"""What displays share: their base class, matplotlib axes, and the check of the model."""
 
 from typing import Any, Self
 
@@ -8,7 +8,7 @@ from adaam.estimators import LinearMetric
 
 
 def axes_for(display: Any, ax: Any, width: float = 6.0, height: float = 4.0) -> Any:
-    """Return the axes to draw in: the caller's, or those of a new figure; the display keeps both."""
+    """Return the given axes or those of a new figure; axes and figure are stored in the display."""
     if ax is None:
         try:
             from matplotlib import pyplot as plt
@@ -22,16 +22,16 @@ def axes_for(display: Any, ax: Any, width: float = 6.0, height: float = 4.0) -> 
 
 
 class Display:
-    """A display of what a fitted model keeps, whose drawing is one call of matplotlib."""
+    """Base class of displays that only need a fitted model."""
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw what a fitted model keeps and return the display.
+        """Draw the display of a fitted model and return it.
 
         Parameters
         ----------
         estimator : LinearMetric
-            A fitted learner or clusterer; one that keeps nothing to draw is refused with the reason.
+            A fitted learner or clusterer; one that has nothing to draw raises an error with the reason.
         ax, **kwargs
             Passed to `plot`.
         """
@@ -56,12 +56,12 @@ class Display:
         raise NotImplementedError
 
     def _draw(self, ax: Any, style: dict[str, Any]) -> None:
-        """Draw in these axes; `style` goes before the display's own settings."""
+        """Draw in these axes; `style` overrides the display's own settings."""
         raise NotImplementedError
 
 
 def fitted_metric(model: Any) -> LinearMetric:
-    """Check that a display can look at the model: a fitted linear metric."""
+    """Return the model if it is a fitted linear metric; raise otherwise."""
     if not isinstance(model, LinearMetric):
         raise TypeError(
             f"estimator={model!r} is a {type(model).__name__}, which has no linear map to look at. "

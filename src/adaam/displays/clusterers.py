@@ -1,4 +1,4 @@
-"""What a clusterer found: its layers, what its search tried, and what the number of clusters was read from."""
+"""Displays of a clusterer: its layers, the trials of its search, and the estimated number of clusters."""
 
 from typing import Any, Self
 
@@ -10,9 +10,9 @@ from adaam.selection import ClusterCount, Selection
 
 
 class ClusterLayersDisplay(Display):
-    """Clusters of every layer as bars, coarsest at the top, each above the finer ones that it is made of.
+    """Clusters of every layer as bars, coarsest at the top, each above the finer ones that it contains.
 
-    The width of a bar is the share of rows in the cluster, its shade how firm it is.
+    The width of a bar is the share of rows in the cluster; darker clusters are firmer.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class ClusterLayersDisplay(Display):
     Attributes
     ----------
     ax_, figure_
-        Where it was drawn.
+        Axes and figure of the display.
     bars_
         The matplotlib bars of every layer.
 
@@ -63,7 +63,7 @@ class ClusterLayersDisplay(Display):
 
 
 def nested_orders(layers: tuple[ClusterLayer, ...]) -> list[Any]:
-    """Order of the clusters of every layer in which the parts of a cluster lie below it."""
+    """Order of the clusters of every layer such that the parts of a cluster are below it."""
     tree = tree_of(layers)
     orders = [np.arange(layers[0].n_clusters)]
     for depth in range(1, len(layers)):
@@ -82,7 +82,7 @@ class SelectionDisplay(Display):
     Attributes
     ----------
     ax_, figure_
-        Where it was drawn.
+        Axes and figure of the display.
     bars_
         The matplotlib bars, in the order of `selection.trials`.
 
@@ -125,7 +125,7 @@ class ClusterCountDisplay(Display):
     Attributes
     ----------
     ax_, figure_
-        Where it was drawn.
+        Axes and figure of the display.
     line_
         The matplotlib line of the separations.
 
@@ -156,7 +156,7 @@ class ClusterCountDisplay(Display):
     def _draw(self, ax: Any, style: dict[str, Any]) -> None:
         numbers = np.arange(1, len(self.count.modularities) + 1)
         ax.plot(numbers, self.count.modularities, linewidth=1.0, linestyle="--", label="modularity")
-        # Entry c - 1 belongs to the merge that leaves c clusters, so it tells why there are more than c.
+        # Entry c - 1 belongs to the merge that leaves c clusters, so it is evidence for more than c clusters.
         shown = {
             "marker": "o",
             "linewidth": 1.5,
@@ -170,7 +170,7 @@ class ClusterCountDisplay(Display):
 
 
 def found_by(model: Any, attribute: str, otherwise: str) -> Any:
-    """Return what a clusterer found; other models have no such attribute."""
+    """Return a fitted attribute of a clusterer; raise for models that do not have it."""
     if not hasattr(model, attribute):
         raise TypeError(
             f"estimator={model!r} is a {type(model).__name__}, which {otherwise}. Use a fitted AdaAMClustering."

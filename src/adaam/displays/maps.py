@@ -1,4 +1,4 @@
-"""The learned map: rows in it, its components, its eigenvalues, and what each input feature contributes."""
+"""Displays of the learned map: rows, components, eigenvalues, and contributions of the input features."""
 
 from math import isqrt
 from typing import Any, Self, cast
@@ -16,7 +16,7 @@ from adaam.palette import cluster_color
 
 MAX_POINTS = 20_000  # more would hide one another
 MAX_LEGEND = 20
-# Fewer square features are more often a table than an image.
+# Least number of features, a square number, to take for an image; fewer are more often a table.
 SMALLEST_IMAGE = 64
 N_COLUMNS = 5
 
@@ -27,16 +27,16 @@ class ProjectionDisplay:
     Parameters
     ----------
     points : ndarray of shape (n_samples, 2)
-        Where each row is drawn.
+        Position of each row.
     labels : ndarray of shape (n_samples,), default=None
-        What rows are coloured by.
+        Labels to colour rows by.
     axis_names : tuple of two str, default=("", "")
-        What the two directions are.
+        Names of the two axes.
 
     Attributes
     ----------
     ax_, figure_, scatter_
-        Where it was drawn, and a matplotlib collection for each label, in the order of the sorted labels.
+        Axes and figure of the display, and a matplotlib collection for each label, in the order of the sorted labels.
 
     Examples
     --------
@@ -74,10 +74,10 @@ class ProjectionDisplay:
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to draw.
         labels : array-like of shape (n_samples,), default=None
-            What to colour rows by; None means the estimator's own clusters where it predicts them.
+            Labels to colour rows by; None means the clusters predicted by the estimator, if it has `predict`.
         components : tuple of two ints, default=None
-            Which two components to draw. None means the plane in which the rows, or the means of more than two
-            labels, spread most: distances in it are the learned ones, seen from the best side.
+            Two components to draw. None means the plane of largest variance of the rows or, with more than two
+            labels, of the label means. It is an orthogonal projection of the learned space.
         ax, **kwargs
             Passed to `plot`.
         """
@@ -99,9 +99,9 @@ class ProjectionDisplay:
         ax : matplotlib axes, default=None
             Where to draw; None means a new figure.
         max_points : int, default=20000
-            Rows drawn at most; more are thinned out evenly at random, the same each time.
+            Maximum number of rows drawn; of more, a random sample that is always the same.
         legend : bool, default=True
-            Whether labels are named beside the rows, where there are no more than twenty.
+            Whether to draw a legend, if there are no more than twenty labels.
         **kwargs
             Passed to matplotlib's `scatter`.
         """
@@ -118,7 +118,7 @@ class ProjectionDisplay:
 
     def _draw_labels(self, ax: Any, shown: Any, style: dict[str, Any], legend: bool) -> list[Any]:
         names = np.unique(self.labels)
-        # Numbers of clusters keep their colours in every picture; other labels take colours in their order.
+        # Integer labels have the same colours in every figure; other labels get colours in sorted order.
         numbers = names if np.issubdtype(names.dtype, np.integer) else np.arange(len(names))
         drawn = []
         for place, name in enumerate(names):
@@ -131,7 +131,7 @@ class ProjectionDisplay:
 
 
 def _plane(Z: FloatMatrix, labels: Any) -> tuple[FloatMatrix, tuple[str, str]]:
-    """Rows in the plane of largest spread of the label means, or of the rows."""
+    """Return the rows in the plane of largest variance of the label means, or of the rows, and names of its axes."""
     groups = np.zeros(len(Z), dtype=int) if labels is None else np.unique(labels, return_inverse=True)[1]
     of = "label means" if len(np.unique(groups)) > 2 else "rows"
     return discriminant_plane(Z, groups), (f"widest direction of the {of}", "next widest")
@@ -145,10 +145,10 @@ def _pair(Z: FloatMatrix, components: Any) -> tuple[FloatMatrix, tuple[str, str]
 
 
 class ComponentsDisplay:
-    """Each component as the weights it gives to input features.
+    """Weights of the input features in each component.
 
-    Rows that are images make components that are images: red where a brighter pixel moves a row up along the
-    component, blue where it moves it down. Other features are drawn as bars, the strongest ones with their names.
+    If rows are images, components are drawn as images: red for pixels that increase the component when brighter, blue
+    for those that decrease it. Otherwise the largest weights are drawn as bars with the names of their features.
 
     Parameters
     ----------
@@ -157,12 +157,12 @@ class ComponentsDisplay:
     names : sequence of str
         Names of the features.
     image_shape : tuple of two ints, default=None
-        Shape of the image a row draws; None means bars.
+        Shape of a row as an image; None means bars.
 
     Attributes
     ----------
     ax_, figure_, axes_
-        Where it was drawn, and the axes of each component inside `ax_`.
+        Axes and figure of the display, and the axes of each component inside `ax_`.
     """
 
     def __init__(self, components: FloatMatrix, names: Any, *, image_shape: tuple[int, int] | None = None) -> None:
@@ -186,8 +186,8 @@ class ComponentsDisplay:
         estimator : LinearMetric
             A fitted learner or clusterer.
         image_shape : tuple of two ints, "auto" or None, default="auto"
-            Shape of the image a row draws. "auto" takes nameless features of a square number, 64 or more, for a
-            square image; None draws bars.
+            Shape of a row as an image. "auto" means a square image if the number of features is a square of 64 or more
+            and they have no names, bars otherwise; None means bars.
         ax, **kwargs
             Passed to `plot`.
         """
@@ -205,9 +205,9 @@ class ComponentsDisplay:
         ax : matplotlib axes, default=None
             Where to draw; None means a new figure.
         n_components : int, default=10
-            Components drawn at most, the first ones.
+            Maximum number of components drawn, from the first on.
         n_features : int, default=8
-            Bars drawn for each component at most, strongest first.
+            Maximum number of bars for each component, largest magnitude first.
         """
         shown = self.components[: check_whole("n_components", n_components)]
         check_whole("n_features", n_features)
@@ -233,7 +233,7 @@ class ComponentsDisplay:
 
 
 def check_image_shape(image_shape: Any, n_features: int, otherwise: str) -> None:
-    """An image has as many pixels as a row has features; None is no image."""
+    """Raise if an image shape does not fit the number of features; None always does."""
     if image_shape is None:
         return
     if isinstance(image_shape, str) or np.shape(image_shape) != (2,) or np.prod(image_shape) != n_features:
@@ -250,7 +250,7 @@ def _square(model: Any) -> tuple[int, int] | None:
 
 
 def _cell(number: int, n_rows: int, n_columns: int, image: bool) -> tuple[float, float, float, float]:
-    """Place of a component's axes in the whole, with room for its title and, beside bars, for names."""
+    """Position of a component's axes inside those of the display, with room for a title and, beside bars, names."""
     width, height = 1.0 / n_columns, 1.0 / n_rows
     row, column = divmod(number, n_columns)
     left, bottom = column * width, 1.0 - (row + 1) * height
@@ -259,7 +259,7 @@ def _cell(number: int, n_rows: int, n_columns: int, image: bool) -> tuple[float,
 
 
 def _draw_image(ax: Any, image: FloatMatrix, **style: Any) -> Any:
-    # White is no weight at all, so the scale is the same in both directions.
+    # White stands for weight zero, so the colour scale is symmetric.
     limit = np.abs(image).max() or 1.0
     ax.set(xticks=[], yticks=[])
     return ax.imshow(image, **({"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} | style))
@@ -277,10 +277,9 @@ def _short(name: str, length: int = 24) -> str:
 
 
 class EigenvalueDisplay(Display):
-    """Eigenvalues of the learned components, ascending: how well each keeps strongly linked rows together.
+    """Eigenvalues of the learned components, ascending: the smaller, the closer a component keeps linked rows.
 
-    Small ones belong to directions that the affinity agrees on; those close to one another can trade places when the
-    data change a little.
+    Components of nearly equal eigenvalues can trade places if the data change a little.
 
     Parameters
     ----------
@@ -290,7 +289,7 @@ class EigenvalueDisplay(Display):
     Attributes
     ----------
     ax_, figure_, line_
-        Where it was drawn, and the matplotlib line.
+        Axes and figure of the display, and the matplotlib line.
     """
 
     def __init__(self, eigenvalues: FloatVector) -> None:
@@ -313,14 +312,14 @@ class ContributionsDisplay:
     Parameters
     ----------
     contributions : FeatureContributions
-        What `explain` returns.
+        The result of `explain`.
     image_shape : tuple of two ints, default=None
-        Shape of the image a row draws; None means bars.
+        Shape of a row as an image; None means bars.
 
     Attributes
     ----------
     ax_, figure_, bars_ or image_
-        Where it was drawn, and the matplotlib bars or the image.
+        Axes and figure of the display, and the matplotlib bars or image.
     """
 
     def __init__(self, contributions: FeatureContributions, *, image_shape: tuple[int, int] | None = None) -> None:
@@ -338,7 +337,7 @@ class ContributionsDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Explain a fitted learner, draw the answer and return the display.
+        """Explain a fitted learner, draw the contributions and return the display.
 
         Parameters
         ----------
@@ -347,11 +346,11 @@ class ContributionsDisplay:
         a, b : array-like of shape (n_features,), default=None
             Two rows whose distance is explained; without them, the mean squared distance between training rows.
         image_shape : tuple of two ints, default=None
-            Shape of the image a row draws; None means bars.
+            Shape of a row as an image; None means bars.
         ax, **kwargs
             Passed to `plot`.
         """
-        # Of a clusterer too the metric is explained here, not its clusters.
+        # For a clusterer too, this explains the metric, not the clusters.
         explained = LinearMetric.explain(fitted_metric(estimator), a, b)
         check_image_shape(image_shape, len(explained.share), "or None")
         return cls(explained, image_shape=image_shape).plot(ax=ax, **kwargs)
@@ -364,7 +363,7 @@ class ContributionsDisplay:
         ax : matplotlib axes, default=None
             Where to draw; None means a new figure.
         n_features : int, default=15
-            Bars drawn at most, largest share first.
+            Maximum number of bars, largest share first.
         **kwargs
             Passed to matplotlib's `barh` or `imshow`.
         """

@@ -1,4 +1,4 @@
-"""Engines: where the n-sized work happens."""
+"""Engines: backends for all work that grows with the number of rows."""
 
 from adaam._checks import check_number, check_object, check_whole
 from adaam.engines.cluster import ClusterError, ClusterPlan, DaskEngine
@@ -22,7 +22,7 @@ __all__ = [
 
 
 def resolve_engine(engine: "str | Engine") -> Engine:
-    """Turn the `engine` parameter into an engine: a name, "auto", or an engine with its own settings."""
+    """Return the engine for the `engine` parameter: a name, "auto" (the CPU), or an engine with its own settings."""
     if isinstance(engine, str):
         if engine in ("auto", "cpu"):
             return CPUEngine()

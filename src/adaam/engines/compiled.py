@@ -1,7 +1,7 @@
-"""Which loops run: compiled by numba where it is installed and worth it, or NumPy; and compiling them once a machine.
+"""Choice between loops compiled by numba and NumPy, and compilation in one process per machine.
 
-Modules whose loops are compiled (`neighbors.search`, `pruned.screened`, `zeros`) import numba, so they are
-imported where `uses_numba` says so and nowhere else.
+Modules with compiled loops (`link_loops`, `neighbors.search`, `pruned.screened`, `simd`, `zeros`) import numba, so they
+are imported only where numba is used: see `uses_numba`.
 """
 
 import os
@@ -19,31 +19,31 @@ from adaam._checks import check_word
 from adaam._typing import FloatMatrix, HostRows
 from adaam.files import own_lock_path, waiting_lock
 
-PANEL = 32  # columns of X whose sums stay in registers
+PANEL = 32  # columns of a panel: short enough for its sums to stay in registers
 
-LOOKED_AT = 128  # rows that are looked at for how many entries are zero
-# Entries that are not zero, over all that a dense product would take, up to which they alone take clearly less time;
-# and columns from which on making lists of them is worth it (decision 0016).
+LOOKED_AT = 128  # rows in the sample of `spread_rows`, approximately
+# Multiplications of nonzero entries as a share of those of a dense product: up to this share, skipping zeros is clearly
+# faster; and number of columns from which listing the nonzero entries pays off (decision 0016).
 MOST_FILLED = 0.4
 LEAST_COLUMNS = 64
 
-# Below so many rows NumPy is done before numba is even imported, and rounding errors of float32 do not cancel.
+# With fewer rows, NumPy finishes before numba is even imported, and rounding errors of float32 do not cancel.
 MANY_ROWS = 4096
 
-LONGEST_WAIT_S = 120.0  # compiling takes a third of it on a slow core
+LONGEST_WAIT_S = 120.0  # timeout of the lock, in seconds; compiling takes a third of it on a slow core
 
 _COMPILING = Lock()
 
 
 def uses_numba(choice: str, n_rows: int) -> bool:
-    """Whether compiled loops do the work; told without importing numba.
+    """Whether to use compiled loops; does not import numba.
 
     Parameters
     ----------
     choice : {"auto", "numba", "numpy"}
-        "auto" means numba where it is installed and there are many rows.
+        "auto" means numba if it is installed and there are many rows.
     n_rows : int
-        Rows of the work at hand.
+        Number of rows to be processed.
     """
     check_word("kernels", choice, ("auto", "numba", "numpy"))
     if choice == "numpy" or (choice == "auto" and (n_rows < MANY_ROWS or not _installed())):
@@ -56,7 +56,7 @@ def uses_numba(choice: str, n_rows: int) -> bool:
 
 
 def chosen_kernels(choice: str, n_rows: int) -> str:
-    """Return what "auto" means for so many rows, for work that is done on parts of them."""
+    """Resolve "auto" for `n_rows` rows, for work that is then done on parts of them."""
     return "numba" if uses_numba(choice, n_rows) else "numpy"
 
 
@@ -66,16 +66,16 @@ def _installed() -> bool:
 
 
 def few_filled(X: HostRows, n_columns: int, n_summed: int) -> bool:
-    """Whether so few entries are not zero that a product from them alone takes less time, told from a few rows.
+    """Whether a product that skips zeros is faster than a dense one, estimated from a sample of rows.
 
     Parameters
     ----------
     X : array of shape (n, d)
-        Rows; compiled loops take dense ones alone.
+        Rows; compiled loops take only dense ones.
     n_columns : int
         Columns of the product.
     n_summed : int
-        Columns that are summed for it, some of them for nothing.
+        Columns that compiled loops compute for it, padding of panels included.
     """
     if issparse(X) or not (X.size and X.flags.c_contiguous) or X.dtype not in (np.float32, np.float64):
         return False
@@ -86,19 +86,19 @@ def few_filled(X: HostRows, n_columns: int, n_summed: int) -> bool:
 
 
 def spread_rows(X: FloatMatrix) -> FloatMatrix:
-    """Few rows, spread evenly; the step is odd, since tables of all combinations repeat after an even number."""
+    """Sample of evenly spaced rows; the step is odd, since tables of all combinations have even periods."""
     return X[:: len(X) // LOOKED_AT | 1]
 
 
 def panel_count(d: int) -> int:
-    """Panels for so many columns."""
+    """Number of panels for `d` columns."""
     return -(-d // PANEL)
 
 
 def compile_once(dtype: type) -> None:
-    """Compile the loops that row blocks need, in one process of a machine at a time; others then read its code.
+    """Compile the loops that row blocks need, in one process per machine at a time; others then load its code.
 
-    Two processes that compile at once can leave an index of numba's cache that names another one's code.
+    Two processes that compile at once can leave an index in numba's cache that refers to the code of the other one.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _compile(dtype: type) -> None:
 
 @contextmanager
 def _one_process_at_a_time(kind: str) -> Iterator[None]:
-    """Keep other processes of this user on this machine waiting, where the system can, until one has compiled."""
+    """Make other processes of this user on this machine wait until one has compiled, if the system has locks."""
     from adaam.engines.simd import DIGEST
 
     stamp = repr((version("numba"), DIGEST, __file__, os.environ.get("NUMBA_CACHE_DIR")))

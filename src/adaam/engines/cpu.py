@@ -1,4 +1,4 @@
-"""The CPU engine: row blocks on all cores, exact, nothing n x n."""
+"""The CPU engine: exact, in row blocks on all cores, without storing any n x n matrix."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,31 +33,31 @@ from adaam.engines.pruned import tiles as pruned_tiles
 from adaam.engines.pruned.cut import Bracket, Tally, counted, exact_cut, guess_bracket, kept_from, largest_entry
 from adaam.linalg import eigh
 
-# A tile, its magnitudes, its mask and the positions of the survivors: about four times the tile in float64.
+# Bytes per entry: a tile, its magnitudes, its mask and the positions of kept entries, about four tiles in float64.
 BYTES_PER_TILE_ENTRY = 32
 
-# Sums of squares between these have lost nothing.
+# Sums of squares between these have neither overflowed nor lost digits to underflow.
 SMALLEST_SQUARE, LARGEST_SQUARE = 1e-280, 1e280
 
-# Rows that are scaled to unit length by less than this are scaled before anything is summed over them.
+# Rows whose scale (to unit length) is below this are scaled before any product, which would overflow otherwise.
 LONG_ROWS_SCALE = 1e-290
 
 
 @dataclass(frozen=True, slots=True)
 class CPUEngine:
-    """Work on NumPy and CSR arrays with as many threads as BLAS would use.
+    """Engine for NumPy and CSR arrays, with as many threads as BLAS would use.
 
     Parameters
     ----------
     tile_bytes : int, default=32 MiB
-        Memory for the temporaries of one thread. Smaller means slower and leaner; results agree to rounding.
+        Memory for the temporaries of one thread. Smaller is slower and uses less memory; results agree to rounding.
     kernels : {"auto", "numba", "numpy"}, default="auto"
-        What runs the passes over all pairs, and products of rows with many zeros: kernels that numba compiles on first
-        use (`pip install adaam[fast]`), or NumPy and SciPy. "auto" is numba where it is installed and there are
+        Implementation of the passes over all pairs and of products of rows with many zeros: loops that numba compiles
+        on first use (`pip install adaam[fast]`), or NumPy and SciPy. "auto" is numba if it is installed and there are
         thousands of rows; results agree to rounding.
     recall : float, default=1.0
-        Share of true neighbours that is enough. All of them are found, whatever it is: an approximate search saved a
-        fifth of a fit at most (decision 0021). The parameter stays for settings and model files of before.
+        Share of true neighbours that must be found. Has no effect: all of them are found, since an approximate search
+        saved at most a fifth of a fit (decision 0021). Kept for existing settings and model files.
     """
 
     tile_bytes: int = 1 << 25
@@ -66,10 +66,10 @@ class CPUEngine:
     name: str = "cpu"
 
     def own(self, X: Any, at_least: int | None = None) -> None:
-        """Return None: scikit-learn checks all arrays of the host."""
+        """Return None: scikit-learn can check all host arrays."""
 
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
-        """Do work for each item, an item a thread; one left over at the end has all threads for the maps within it."""
+        """Call `work` for each item, one thread per item; the last few may run one by one, each on all threads."""
         n_threads = blas_threads()
         n_left = len(items) % n_threads
         alone = n_left if n_left <= max(1, n_threads // 4) else 0
@@ -77,11 +77,11 @@ class CPUEngine:
         yield from map(work, items[len(items) - alone :])
 
     def asarray(self, value: Any) -> Any:
-        """Return the value itself, a vector in float64: validated rows are already where this engine works."""
+        """Return the value itself, a vector converted to float64: validated rows are on the host already."""
         return np.asarray(value, dtype=np.float64) if getattr(value, "ndim", 2) == 1 else value
 
     def to_host(self, value: Any, like: Any = None) -> Any:
-        """Return the value itself, all numbers being NumPy's."""
+        """Return the value itself, which is on the host already, as NumPy or sparse."""
         return value if issparse(value) else np.asarray(value)
 
     def distinct(self, X: HostRows, weights: Column) -> tuple[HostRows, Column]:
@@ -97,7 +97,7 @@ class CPUEngine:
         if A is None:
             return self.cross(spread(weights, B.shape[0])[:, None], B)
         if issparse(B) and not issparse(A):
-            # The product with sparse columns is as long as they are many: one, not one for each row block.
+            # The result has a row per sparse column, maybe very many: one product, not a sum over row blocks.
             return np.asarray(B.T @ (_float64(A) * beside(weights, slice(None)))).T
 
         def part(rows: slice) -> FloatMatrix:
@@ -110,12 +110,12 @@ class CPUEngine:
     def scatter(
         self, X: HostRows, scale: Column, mean: FloatVector, weights: Column, *, between_rows: bool = False
     ) -> FloatMatrix:
-        """Return the d x d sum over rows of weight * z z' with z = scale * x - mean, or n x n `between_rows`."""
+        """Return the d x d sum over rows of weight * z z', z = scale * x - mean; `between_rows`, see `Engine`."""
         n, d = X.shape
         if between_rows:
             root = np.sqrt(spread(weights, n))
             return _row_products(X, scale, mean) * root[:, None] * root
-        # A panel takes rows of the sum up to its own last column, where a dense product takes those up to each column.
+        # A panel computes rows of the sum up to its last column, a dense symmetric product those up to each column.
         if uses_numba(self.kernels, n) and few_filled(X, d, PANEL * (panel_count(d) + 1)):
             from adaam.engines import zeros
 
@@ -136,15 +136,15 @@ class CPUEngine:
 
         sums = np.asarray(sum(ordered_map(part, self._blocks(X))))
         if issparse(X):
-            # Sparse rows are not centred, which would fill them; the mean leaves the sum instead.
+            # Centring would make sparse rows dense; the mean is subtracted from the sum instead.
             return sums - total(weights, n) * np.outer(mean, mean)
         return sums
 
     def project(self, X: HostRows, scale: Column, mean: FloatVector, components: FloatMatrix) -> HostRows:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
 
-        Preparations are float64, so a fit works in float64 also on float32 rows: tiles are as fast in it, and the
-        weakly determined last directions need it.
+        Preparations are float64, so a fit on float32 rows works in float64 too: tiles are as fast in it, and the weakly
+        determined last directions need it.
         """
         m = len(components)
         if uses_numba(self.kernels, X.shape[0]) and few_filled(X, m, PANEL * panel_count(m)):
@@ -155,12 +155,12 @@ class CPUEngine:
         offset = mean @ components.T
         out = np.empty((X.shape[0], len(components)), dtype=np.result_type(X.dtype, components.dtype))
 
-        # Products of rows this long overflow before they are scaled.
+        # Products of rows this long would overflow before they are scaled.
         long = not isinstance(scale, float) and not issparse(X) and bool(np.min(scale, initial=1.0) < LONG_ROWS_SCALE)
 
         def fill(rows: slice) -> None:
             if isinstance(scale, float) and not issparse(X):
-                # Rows as they are may lie far from the origin, and lose digits unless they are centred first.
+                # Rows may lie far from the origin, and would lose digits if the mean were subtracted afterwards.
                 np.matmul(_moved(X[rows], scale, mean), components.T, out=out[rows])
             elif long:
                 np.matmul(X[rows] * beside(scale, rows) - mean, components.T, out=out[rows])
@@ -175,8 +175,8 @@ class CPUEngine:
     def _neighbors(self, X: HostRows, n_neighbors: int, rows: IntVector | None = None) -> tuple[IntMatrix, FloatMatrix]:
         """Indices and distances of the nearest others of each row, or of chosen rows, nearest first.
 
-        Of thousands of rows candidates in float32, each pair once, are found faster than by scikit-learn's search
-        (decision 0004), which takes fewer, chosen ones, and those that float32 cannot tell apart.
+        With thousands of rows, a float32 pass over each pair once is faster than scikit-learn's search (decision 0004),
+        which is used for fewer rows, for chosen rows, and for rows that float32 cannot tell apart.
         """
         if n_neighbors == 0:
             n = X.shape[0] if rows is None else len(rows)
@@ -195,12 +195,12 @@ class CPUEngine:
         return neighbor_tiles.brute_force(X, n_neighbors) if nearest is None else nearest
 
     def _uses_search(self, X: FloatMatrix, k: int) -> bool:
-        """Whether compiled loops look for neighbours: lists must be short enough to be kept by insertion."""
+        """Whether compiled loops search for neighbours: lists must be short enough for insertion sort."""
         short = 4 * k < min(len(X), 1024)
         return short and bool(X.flags.c_contiguous) and uses_numba(self.kernels, len(X))
 
     def neighbor_graph(self, X: HostRows, n_neighbors: int, weights: Column) -> NeighborGraph:
-        """Return the graph of nearest others, rows tied at the last place sharing it."""
+        """Return the graph of the nearest other rows; rows tied at the k-th place share it."""
         found = measured_graph(partial(self._neighbors, X), self.row_norms(X), weights, n_neighbors, X.dtype)
         return replace(found, kernels=self.kernels)
 
@@ -219,7 +219,7 @@ class CPUEngine:
         *,
         cut: float | None = None,
     ) -> tuple[float, FloatMatrix, FloatVector]:
-        """Prune PP' to t entries; return the cut, the Laplacian and the row sums of what it keeps."""
+        """Prune PP' to t entries; return the cut, the Laplacian and the row sums of the kept entries."""
         n = P.shape[0]
         w, own = spread(weights, n), spread(diagonal, n)
         if self._screens(P, X):
@@ -235,15 +235,15 @@ class CPUEngine:
         return cut, pruned_laplacian(self, gram, degrees, X, half), degrees
 
     def _screens(self, *factors: FloatMatrix) -> bool:
-        """Whether compiled loops pass over the pairs, which take rows in float64."""
+        """Whether compiled loops make the passes over pairs; they take only float64 in C order."""
         takes = all(A.dtype == np.float64 and A.flags.c_contiguous for A in factors)
         return takes and uses_numba(self.kernels, factors[0].shape[0])
 
     def kmeans(self, Z: HostRows, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia.
 
-        Rows enter in the order of their coordinates, copies side by side, and runs go on until no label changes: so
-        neither the order of rows nor writing a weight as copies moves the result.
+        Rows are sorted by their coordinates, so that equal rows are adjacent, and runs iterate until no label changes:
+        the result depends neither on the order of rows nor on writing a weight as repeated rows.
         """
         weights = spread(weights, Z.shape[0])
         present = np.flatnonzero(weights)
@@ -255,7 +255,7 @@ class CPUEngine:
     def cluster_sums(
         self, Z: HostRows, labels: IntVector, weights: Column, n_clusters: int, center: FloatVector | None = None
     ) -> ClusterSums:
-        """Return what centres, sizes and spreads of clusters follow from, in float64; sparse rows have no centre."""
+        """Return the sums behind centres, sizes and spreads of clusters, in float64; sparse rows are not centred."""
         n, d = Z.shape
         held = spread(weights, n)
         member = csr_array((held, (np.asarray(labels), np.arange(n))), shape=(n_clusters, n))
@@ -272,7 +272,7 @@ class CPUEngine:
         return ClusterSums(sums, sizes, squares, largest)
 
     def nearest_known(self, Z: HostRows, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest of some known points of each row, nearest first."""
+        """Indices and distances of the known points nearest to each row, nearest first."""
         if n_nearest == 1:
             indices, distances = pairwise_distances_argmin_min(Z, known)
             return indices[:, None], distances[:, None]
@@ -280,11 +280,11 @@ class CPUEngine:
         return indices, distances
 
     def _tile_rows(self) -> int:
-        """Rows and columns of a tile within the budget, in steps of 64 for aligned products."""
+        """Number of rows and columns of a tile within `tile_bytes`, a multiple of 64 for aligned products."""
         return max(64, int(np.sqrt(self.tile_bytes / BYTES_PER_TILE_ENTRY)) // 64 * 64)
 
     def _blocks(self, X: HostRows, extra_columns: int = 0) -> list[slice]:
-        """Row blocks whose float64 copy, with `extra_columns` beside it, stays within the budget."""
+        """Row blocks whose float64 copy, with `extra_columns` more columns, stays within `tile_bytes`."""
         return short_blocks(X.shape[0], X.shape[1] + extra_columns, min(self.tile_bytes, BLOCK_BYTES))
 
 
@@ -308,11 +308,11 @@ class _Entries:
         return largest_entry(self.P)
 
     def guess(self, t: float) -> Bracket:
-        """Bracket the t-th largest entry, most likely."""
+        """Bracket that most likely encloses the t-th largest entry."""
         return guess_bracket(self.P, t, self.weights, self.diagonal)
 
     def tally(self, bracket: Bracket) -> Tally:
-        """Count all entries against a bracket."""
+        """Count the entries above a bracket and list those inside."""
         return counted(self._parts(bracket), bracket)
 
     def _parts(self, bracket: Bracket) -> Iterator[Tally]:
@@ -326,14 +326,14 @@ class _Entries:
 
 
 def _others(indices: IntMatrix, distances: FloatMatrix, rows: IntVector) -> tuple[IntMatrix, FloatMatrix]:
-    """Drop each row itself from its neighbours, or the last of them where copies have crowded it out."""
+    """Drop each row itself from its neighbours, or the last one if equal rows took its place."""
     kept = indices != rows[:, None]
     kept[kept.all(axis=1), -1] = False
     return indices[kept].reshape(len(rows), -1), distances[kept].reshape(len(rows), -1)
 
 
 def _row_products(X: HostRows, scale: Column, mean: FloatVector) -> FloatMatrix:
-    """Inner products of scale * x - mean between all rows, of which there are few."""
+    """Inner products of scale * x - mean between all pairs of rows, for few rows."""
     factors = beside(scale, slice(None))
     if issparse(X):
         scaled = X.astype(np.float64).multiply(factors).tocsr()
@@ -344,7 +344,7 @@ def _row_products(X: HostRows, scale: Column, mean: FloatVector) -> FloatMatrix:
 
 
 def _weighted_gram(block: FloatMatrix, weights: Any) -> FloatMatrix:
-    """Sum over rows of weight * x x'; a matrix times itself turned over takes half the time of another product."""
+    """Sum over rows of weight * x x', as a symmetric rank-k update: half the time of a general product."""
     if isinstance(weights, float):
         return np.asarray(block.T @ block) * weights
     root = block * np.sqrt(np.abs(weights))[:, None]
@@ -363,8 +363,8 @@ def _moved(block: FloatMatrix, scale: float, mean: FloatVector) -> FloatMatrix:
 
 
 def _row_norms(block: HostRows) -> FloatVector:
-    """Euclidean lengths; where squares might overflow or vanish, the largest entry is divided out first."""
-    with np.errstate(over="ignore", under="ignore"):  # a length beyond the largest number is infinite
+    """Euclidean norms; if squares might overflow or underflow, each row is divided by its largest entry first."""
+    with np.errstate(over="ignore", under="ignore"):  # a norm beyond the largest float is infinite
         squares = _row_squares(block)
         if ((squares > SMALLEST_SQUARE) & (squares < LARGEST_SQUARE)).all():
             return np.asarray(np.sqrt(squares))
@@ -387,5 +387,5 @@ def _row_squares(block: HostRows) -> FloatVector:
 
 
 def _float64(block: HostRows) -> HostRows:
-    """Return a dense block as it is or widened, a sparse one filled."""
+    """Return a block as a dense float64 array."""
     return np.asarray(block.toarray() if issparse(block) else block, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Equal rows on the host, found by hashing: by a quick one of all rows, and a sure one where that one repeats."""
+"""Equal rows on the host, found by a fast hash of all rows and a digest of the rows whose hash repeats."""
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -17,7 +17,7 @@ def distinct(X: HostRows, weights: Column) -> tuple[HostRows, Column]:
 
 
 def merged_weights(first: IntVector, weights: Column) -> tuple[IntVector, Column]:
-    """Indices of first rows whose equals have positive weight, and that weight; `first` is that of `first_equal`."""
+    """Index and total weight of each distinct row of positive weight; `first` is the result of `first_equal`."""
     totals = np.bincount(first, spread(weights, len(first)), len(first))
     kept = np.flatnonzero(totals > 0)
     return kept, 1.0 if (totals[kept] == 1.0).all() else totals[kept]
@@ -30,7 +30,7 @@ def first_equal(X: HostRows) -> IntVector:
 
 
 def first_of(n_rows: int, suspects: IntVector, digests: Iterable[bytes]) -> IntVector:
-    """Index of the first row equal to each of so many rows, of which none but the suspects may be equal to others."""
+    """Index of the first row equal to each row, given the digests of `suspects`; all other rows are distinct."""
     first_seen: dict[bytes, int] = {}
     first = np.arange(n_rows)
     for i, digest in zip(suspects, digests, strict=True):
@@ -39,7 +39,7 @@ def first_of(n_rows: int, suspects: IntVector, digests: Iterable[bytes]) -> IntV
 
 
 def row_digests(X: HostRows) -> Iterator[bytes]:
-    """Yield a digest of each row that no two different rows share."""
+    """Yield a digest of each row; different rows have different digests."""
     return (blake2b(row, digest_size=16).digest() for row in row_bytes(X))
 
 
@@ -51,14 +51,14 @@ def repeated(hashes: IntVector) -> IntVector:
 
 
 def quick_hashes(X: FloatMatrix) -> IntVector:
-    """One number a row: a sum modulo 2^64, so that equal rows have the same one in whatever order it is summed."""
+    """One hash per row: a sum modulo 2^64, so that it does not depend on the order of summation."""
     n, d = X.shape
     bits = np.uint64 if X.dtype.itemsize == 8 else np.uint32
     factors = np.random.default_rng(0).integers(1, 2**63, size=d, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
     def hashes(rows: slice) -> IntVector:
         words = (X[rows] + 0.0).view(bits).astype(np.uint64, copy=False)  # adding zero turns -0.0 into 0.0
-        # Whole numbers have zeros for low bits, which a product would keep.
+        # Floats with integer values have zeros as low bits, which a product would keep.
         words ^= words >> np.uint64(29)
         words *= factors
         return np.asarray(words.sum(axis=1))
@@ -69,7 +69,7 @@ def quick_hashes(X: FloatMatrix) -> IntVector:
 
 
 def row_bytes(X: HostRows) -> Iterator[bytes | memoryview]:
-    """Yield the content of each row; equal rows yield equal bytes, negative zeros included."""
+    """Yield the content of each row; equal rows yield equal bytes, with -0.0 equal to 0.0."""
     if issparse(X):
         for start, stop in zip(X.indptr[:-1], X.indptr[1:], strict=True):
             filled = X.data[start:stop] != 0

@@ -1,4 +1,4 @@
-"""Compiled passes over links on the host: rows that move, nodes that merge, modularity."""
+"""Compiled passes over links on the host: moving nodes between labels, merging nodes, modularity."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def in_half(rank: int, salt: int) -> bool:
 
 @compiled_unfused
 def weight_within(starts: IntVector, others: IntVector, weights: FloatVector, labels: IntVector) -> float:
-    """Sum of the links between nodes of equal label, both directions."""
+    """Total weight of the links between nodes of equal label, both directions."""
     total = 0.0
     for node in range(len(labels)):
         for entry in range(starts[node], starts[node + 1]):
@@ -36,7 +36,7 @@ def excess(
     n_labels: int,
     scale: float,
 ) -> float:
-    """Links between nodes of equal label above those expected: modularity in other units, loops left out."""
+    """Links between nodes of equal label minus those expected: modularity, neither normalized nor with loops."""
     totals = np.zeros(n_labels)
     for node in range(len(labels)):
         totals[labels[node]] += degrees[node]
@@ -56,9 +56,9 @@ def sweep(
     waiting: BoolArray,
     moved: IntVector,
 ) -> int:
-    """Fill the label of each node after a sweep, and tell how many moved; see `Links.sweep`.
+    """Write the label of each node after a sweep to `moved`, and return how many changed; see `Links.sweep`.
 
-    Sums, products and their order are those of `Links.moves`, so results are the same to the last bit.
+    Sums, products and their order are those of `Links.moves`, so results are identical to the last bit.
     """
     sums = np.zeros(len(totals))
     n_moved = 0
@@ -109,8 +109,8 @@ def labels_after(
 ) -> IntVector:
     """Labels after sweeps over random halves of the nodes; see `Links.labels_after`.
 
-    Sweeps end after `few_moves` or less of one. With `keep_best` they end where a label is emptied, and the labels of
-    highest modularity are returned.
+    Sweeps end after one with at most `few_moves` moves. With `keep_best` they end when a label is emptied, and the
+    labels of highest modularity are returned.
     """
     n = len(labels)
     waiting, looked_at, moved = np.ones(n, dtype=np.bool_), np.empty(n, dtype=np.bool_), np.empty(n, dtype=np.intp)
@@ -159,9 +159,9 @@ def contract(
     others_found: IntVector,
     weights_found: FloatVector,
 ) -> int:
-    """Fill the links between labels, add those within one to its loop, and tell how many links there are.
+    """Write the links between labels, add those within a label to its loop, and return the number of links.
 
-    Those of each label come in the order in which they are met; `in_order` sorts them.
+    Links of a label are in the order in which they are first found; `in_order` sorts them.
     """
     n_labels = len(loops)
     starts_found[0] = 0
@@ -197,7 +197,7 @@ def contract(
 
 @compiled_unfused
 def in_order(starts: IntVector, others: IntVector, weights: FloatVector) -> tuple[IntVector, FloatVector]:
-    """Other ends and weights of symmetric links, those of each node ordered: a transpose comes in order by itself."""
+    """Other ends and weights of symmetric links, sorted within each node: transposing a CSR matrix sorts it."""
     ends, sorted_weights, place = np.empty_like(others), np.empty_like(weights), starts.copy()
     for node in range(len(starts) - 1):
         for entry in range(starts[node], starts[node + 1]):
@@ -217,16 +217,16 @@ def merge_rounds(
     inside: IntVector,
     total: float,
 ) -> tuple[IntVector, IntVector, FloatVector, FloatVector, IntVector, IntMatrix, FloatVector, FloatVector]:
-    """Merge nodes that are each other's best among those of one `inside`; see `partition.dendrogram`.
+    """Merge nodes that are each other's best partner among nodes of equal `inside`; see `partition.dendrogram`.
 
-    Returns the links that are left with their loops, the cluster of each node, and of each merge its two nodes, the
-    factor by which their links exceed chance, and the expected links.
+    Returns the remaining links with their loops, the cluster of each node, and for each merge its two nodes, the factor
+    by which their links exceed chance, and the expected links.
     """
     m = len(degrees)
     leaves, owner = np.arange(m), np.arange(m)
     merges, factors, expected = np.empty((m, 2), dtype=np.intp), np.empty(m), np.empty(m)
     n, n_merges = m, 0
-    # Each round reads one set of these and writes the other: memory that is new would cost more than what is done.
+    # Double buffer: each round reads one and writes the other. New memory would cost more than the round itself.
     spare = np.empty(m + 1, dtype=np.intp), np.empty(len(others), dtype=np.intp), np.empty(len(others))
     other_spare = np.empty(m + 1, dtype=np.intp), np.empty(len(others), dtype=np.intp), np.empty(len(others))
     while n > 1:

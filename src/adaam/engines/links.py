@@ -1,6 +1,6 @@
-"""Links of a neighbour graph: symmetric weights between rows, and the sums that partitions are made from.
+"""Links of a neighbour graph: symmetric weights between rows, and the sums that partitions are computed from.
 
-The same code works on NumPy arrays and on tensors, where the engine has its rows.
+The same code works on NumPy arrays and on PyTorch tensors, on the device of the engine.
 """
 
 from dataclasses import dataclass, replace
@@ -12,20 +12,20 @@ import numpy as np
 from adaam._typing import IntVector
 from adaam.engines.blocks import namespace
 
-# A table of all keys is filled sooner than they are sorted where it has up to so many places a key.
+# Table size per key up to which counting into a dense table is faster than sorting the keys.
 TABLE_SHARE = 16
-# Sums of so many nodes for every label fit a table; more are sorted.
+# Largest dense table of nodes x labels, in entries, on the host and on a device; beyond it, links are sorted.
 TABLE_ENTRIES = 1 << 20
 DEVICE_TABLE_ENTRIES = 1 << 25
-# Factors of a hash in the arithmetic of int64, which NumPy, PyTorch and compiled loops share.
+# Multipliers of a hash in int64 arithmetic, which NumPy, PyTorch and compiled loops have in common.
 MIX = (0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9)
-# A gain in modularity below this share of a node's degree is rounding.
+# A gain in modularity below this share of a node's degree counts as a rounding error.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Symmetric links between nodes, both directions, ordered by node and other node; loops apart.
+    """Symmetric links between nodes, stored in both directions, sorted by node and other node; loops separately.
 
     A node is a row, or a cluster of rows after `contracted`.
 
@@ -34,11 +34,11 @@ class Links:
     nodes, others : integer arrays of shape (n_links,)
         Ends of each link.
     weights : array of shape (n_links,)
-        Its weight, in float64.
+        Weight of each link, in float64.
     loops : array of shape (n_nodes,)
-        Link of each node with itself: copies of a row, or what is inside a cluster.
+        Link of each node with itself: copies of a row, or links inside a cluster.
     compiled : bool
-        Whether passes over the links are compiled, where they are on the host.
+        Whether passes over links on the host use compiled loops.
     """
 
     nodes: Any
@@ -73,13 +73,13 @@ class Links:
 
     @cached_property
     def starts(self) -> Any:
-        """First link of each node, and the number of links."""
+        """Index of the first link of each node, followed by the number of links."""
         ends = self.xp.cumsum(self.xp.bincount(self.nodes, minlength=self.n_nodes), 0)
         return self.xp.concatenate([ends[:1] * 0, ends])
 
     @cached_property
     def _fused(self) -> bool:
-        """Whether a kernel on the device makes the moves."""
+        """Whether Triton kernels on the device compute the moves."""
         if self.on_host:
             return False
         from adaam.engines.gpu.fused import available
@@ -91,14 +91,14 @@ class Links:
         return self.xp.bincount(labels, weights=self.degrees, minlength=n_labels)
 
     def weight_within(self, labels: Any) -> float:
-        """Sum of the links between nodes of equal label, both directions and loops."""
+        """Total weight of the links between nodes of equal label, both directions and loops."""
         together = labels[self.nodes] == labels[self.others]
         return float(self.xp.where(together, self.weights, 0.0).sum() + self.loops.sum())
 
     def sums_by_label(self, labels: Any, n_labels: int, nodes: Any = None) -> tuple[Any, Any, Any]:
-        """Return place, label and the sum of a node's links to others of that label, ordered by place and label.
+        """Sum the links of each node by the label of the other node; return place, label and sum, sorted.
 
-        The place is that in `nodes`, some nodes in ascending order; it is the node itself where these are all.
+        The place is the index of the node in `nodes`, which ascend; without `nodes`, it is the node itself.
         """
         places, some = self._places_of(nodes)
         n_places = self.n_nodes if nodes is None else len(nodes)
@@ -107,7 +107,7 @@ class Links:
         return keys // n_labels, keys % n_labels, sums
 
     def _places_of(self, nodes: Any) -> tuple[Any, Any]:
-        """Links of some nodes, and the place among these of each."""
+        """For each link of some nodes: the place of its node in `nodes`, and the index of the link."""
         if nodes is None:
             return self.nodes, slice(None)
         chosen = self.xp.zeros_like(self.loops, dtype=bool)
@@ -116,9 +116,9 @@ class Links:
         return (self.xp.cumsum(chosen, 0) - 1)[self.nodes[some]], some
 
     def best(self, values: Any, places: Any, choices: Any, n_places: int) -> tuple[Any, Any]:
-        """Return the largest value at each place and its choice, the lowest of ties; -inf and 0 where there is none.
+        """Return the largest value at each place and its choice, the lowest on a tie; -inf and 0 without values.
 
-        Values are given with their places in ascending order.
+        `places` must be in ascending order.
         """
         if not self.on_host:
             largest = values.new_full((n_places,), -np.inf).scatter_reduce_(0, places, values, "amax")
@@ -137,10 +137,10 @@ class Links:
     def labels_after(
         self, labels: Any, n_labels: int, resolution: float, ranks: IntVector, salts: IntVector, few_moves: int | None
     ) -> Any:
-        """Move nodes to the label that gains most, a random half of them at once, in several sweeps.
+        """Move nodes to the label of largest gain, a random half of them at a time, in several sweeps.
 
-        A node that had no reason to move is looked at again only after one that it is linked to has moved (the queue of
-        Traag et al. 2019), so late sweeps cost little.
+        A node is examined again only after a node that it is linked to has moved (the queue of Traag et al. 2019), so
+        late sweeps cost little.
 
         Parameters
         ----------
@@ -151,10 +151,10 @@ class Links:
         resolution : float
             Resolution of modularity.
         ranks, salts : integer arrays on the host, of shapes (n_nodes,) and (n_sweeps,)
-            What tells the half that moves in a sweep.
+            Hashed together, they select the half of the nodes that may move in a sweep.
         few_moves : int or None
-            Sweeps end after one in which no more nodes move. With None they end where a label is emptied, and the
-            labels of highest modularity are returned.
+            Sweeps end after one in which at most so many nodes move. With None they end when a label is emptied, and
+            the labels of highest modularity are returned.
         """
         scale = resolution / (float(self.degrees.sum()) or 1.0)
         keep_best, few_moves = few_moves is None, few_moves or 0
@@ -172,7 +172,7 @@ class Links:
         ranks, waiting = self.asarray(ranks), self.asarray(np.ones(self.n_nodes, dtype=bool))
         best, highest = labels, self._excess(labels, n_labels, scale) if keep_best else np.inf
         for salt in salts.tolist():
-            # All nodes at once would trade places for ever.
+            # If all nodes moved at once, linked nodes could swap labels forever.
             looked_at = random_half(ranks, salt) & waiting
             if not bool(looked_at.any()):
                 if not bool(waiting.any()):
@@ -191,15 +191,15 @@ class Links:
         return best if keep_best else labels
 
     def _excess(self, labels: Any, n_labels: int, scale: float) -> float:
-        """Links between nodes of equal label above those expected: modularity in other units."""
+        """Links between nodes of equal label minus those expected: modularity, not normalized."""
         totals = self.sums_of(labels, n_labels)
         return self.weight_within(labels) - scale * float((totals * totals).sum())
 
     def sweep(self, labels: Any, n_labels: int, scale: float, looked_at: Any, waiting: Any) -> tuple[Any, int]:
-        """Give some nodes the label that gains them most, all at once; return the labels and how many changed.
+        """Move some nodes, all at once, to the label of largest gain; return the labels and how many changed.
 
-        `waiting` tells the nodes that have reason to move; those looked at no longer have, and those linked to one that
-        moved do again. `scale` is the resolution over the sum of all degrees.
+        `waiting` marks the nodes to be examined: it is cleared for those in `looked_at`, then set for those linked to
+        a node that moved. `scale` is the resolution divided by the sum of all degrees.
         """
         nodes = self.xp.where(looked_at)[0]
         highest, choices, staying = self.moves(labels, self.sums_of(labels, n_labels), scale, nodes)
@@ -212,15 +212,15 @@ class Links:
         return labels + shifts, len(moved)
 
     def moves(self, labels: Any, totals: Any, scale: Any, nodes: Any) -> tuple[Any, Any, Any]:
-        """Look at what some nodes would gain by another label.
+        """Find the label of largest gain for some nodes.
 
-        The gain is that of modularity: the sum of the links of a node to others of a label, less `scale` times its
-        degree times those of the label in `totals`, its own left out.
+        The gain in modularity is the sum of a node's links to the other nodes of a label, minus `scale` times its
+        degree times the sum of the degrees of those nodes (`totals`, without the node itself).
 
         Returns
         -------
         highest, choices, staying : array of shape (n_nodes,)
-            Highest gain and its label, the lowest of ties; the gain of the label that the node has.
+            Highest gain and its label, the lowest on a tie; the gain of the node's present label.
         """
         xp, n_labels = self.xp, len(totals)
         mine, own = self.degrees[nodes], labels[nodes]
@@ -234,7 +234,7 @@ class Links:
             each = xp.arange(len(nodes)) if self.on_host else xp.arange(len(nodes), device=own.device)
             gains[each, own] = table[each, own] + staying
             staying = gains[each, own]
-            # A label that a node has no links with is no choice.
+            # A node cannot move to a label that it has no links with.
             gains = xp.where(table > 0, gains, -np.inf)
             highest = xp.amax(gains, 1)
             return highest, xp.argmax(1 * (gains == highest[:, None]), 1), staying
@@ -262,7 +262,7 @@ class Links:
         return replace(self, weights=exactly_summable(self.weights * factors))
 
     def smoothed(self, values: Any) -> Any:
-        """Mean over each node's linked others of one number a node; a node without links keeps its own."""
+        """Weighted mean of the values of the nodes linked to each node; a node without links keeps its own."""
         xp = self.xp
         sums = xp.bincount(self.nodes, weights=self.weights * values[self.others], minlength=self.n_nodes)
         return xp.where(self._sums > 0, sums / xp.where(self._sums > 0, self._sums, 1.0), values)
@@ -275,7 +275,7 @@ class Links:
         return Links(nodes, others, weights, loops, self.compiled)
 
     def asarray(self, values: Any) -> Any:
-        """Bring a host vector to where the links are, in its own type."""
+        """Bring a host vector to the device of the links; its dtype is kept."""
         if self.on_host:
             return np.asarray(values)
         return self.xp.as_tensor(np.ascontiguousarray(values), device=self.weights.device)
@@ -286,21 +286,21 @@ class Links:
 
 
 def random_half(ranks: Any, salt: int) -> Any:
-    """Mask of a random half of the nodes, by a hash of their ranks, where these are."""
+    """Mask of a random half of the nodes, from a hash of their ranks; on the device of the ranks."""
     mixed = (ranks + salt) * MIX[0]
     mixed = (mixed ^ (mixed >> 32)) * MIX[1]
     return (mixed >> 40) & 1 == 1
 
 
 def exactly_summable(weights: Any) -> Any:
-    """Round weights so far that no sum of them is rounded, and so none depends on the order of its terms."""
+    """Round weights to multiples of a unit such that their sums are exact, in whatever order they are added."""
     xp = namespace(weights)
     unit = 2.0 ** (np.frexp(float(weights.sum()))[1] - 51)
     return xp.round(weights / unit) * unit
 
 
 def links_of(nodes: Any, others: Any, weights: Any, loops: Any, *, compiled: bool = False) -> Links:
-    """Links from entries in any order, some of which may repeat; entries of a node with itself join its loop."""
+    """Build links from entries in any order; repeated ones are summed, those of a node with itself join its loop."""
     xp, n = namespace(weights), len(loops)
     weights = exactly_summable(weights)
     apart = nodes != others
@@ -311,7 +311,7 @@ def links_of(nodes: Any, others: Any, weights: Any, loops: Any, *, compiled: boo
 
 
 def summed(keys: Any, values: Any, n_keys: int) -> tuple[Any, Any]:
-    """Add the values of equal keys, all positive; return each key once, in ascending order."""
+    """Sum the values, all positive, of equal keys; return the distinct keys, ascending, and their sums."""
     xp = namespace(values)
     if n_keys <= TABLE_SHARE * len(keys):
         sums = xp.bincount(keys, weights=values, minlength=n_keys)

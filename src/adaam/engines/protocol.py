@@ -1,4 +1,4 @@
-"""The verbs an engine provides: all work whose size grows with the number of rows."""
+"""The methods ("verbs") that an engine provides: all work that grows with the number of rows."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from adaam.engines.neighbors.graph import NeighborGraph
 
 Result = TypeVar("Result")
 
-# Neighbours of each row, where the engine works.
+# Neighbours of each row, stored where the engine works.
 Graph: TypeAlias = NeighborGraph
 
 
@@ -23,7 +23,7 @@ class Clusters:
 
 
 class ClusterSums(NamedTuple):
-    """Of labelled rows: weighted sums and weights of clusters, sums of squares of columns, and largest coordinate."""
+    """Weighted sum of the rows and weight of each cluster, sum of squares of each feature, largest magnitude."""
 
     sums: FloatMatrix
     weights: FloatVector
@@ -32,7 +32,7 @@ class ClusterSums(NamedTuple):
 
 
 class Half(Protocol):
-    """Half H of a symmetric affinity H + H', sparse, where the engine works."""
+    """Half H of a symmetric affinity H + H', sparse, stored where the engine works."""
 
     def host(self) -> Sparse:
         """Bring the entries of H to the host."""
@@ -48,38 +48,38 @@ class Half(Protocol):
 
 
 class Engine(Protocol):
-    """Where the n-sized work happens: what a verb returns as a matrix is small and on the host.
+    """Backend for all work that grows with the number of rows; matrices that it returns are small and on the host.
 
-    What has one number a row stays with the engine, as a column: a vector of its own kind, or a plain float where all
-    rows have the same number. `weights` is a column of how many coincident rows each row stands for.
+    One number per row stays with the engine, as a column: a vector of its own kind, or a plain float if all rows have
+    the same number. `weights` is a column: how many equal rows each row stands for.
     """
 
     @property
     def name(self) -> str:
-        """What `engine_` says."""
+        """Name of the engine, the value of `engine_`."""
         ...
 
     def own(self, X: Any, at_least: int | None = None) -> Any | None:
         """Return X if it is an array of the engine's own kind, which scikit-learn cannot check; else None.
 
-        With `at_least`, it is checked to be rows: two dimensions, so many rows, floating point, finite.
+        With `at_least`, X is checked: two dimensions, at least so many rows, floating point, finite.
         """
         ...
 
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
-        """Do work that calls the engine for each item, side by side where that is faster; results in order."""
+        """Call `work`, which uses the engine, for each item, in parallel if that is faster; results in order."""
         ...
 
     def asarray(self, value: Any) -> Any:
-        """Bring a value to where the engine works, without changing the caller's.
+        """Bring a value to where the engine works; the caller's value is not modified.
 
-        Rows; one number a row, in float64, where a float stays one; a `NeighborGraph`, such as one that the caller
-        computed; or a half affinity of the host, as a `HostHalf`.
+        A value is rows; a column, which becomes float64 (a float stays a float); a `NeighborGraph`, for example one
+        that the caller computed; or a half affinity on the host, as a `HostHalf`.
         """
         ...
 
     def to_host(self, value: Any, like: Any = None) -> Any:
-        """Bring a tall array or a column to the host as NumPy, or to the kind of array that `like` is, where it is."""
+        """Bring a tall array or a column to the host as NumPy, or to the kind of array and the device of `like`."""
         ...
 
     def distinct(self, X: Tall, weights: Column) -> tuple[Tall, Column]:
@@ -99,8 +99,8 @@ class Engine(Protocol):
     ) -> FloatMatrix:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean.
 
-        `between_rows` gives the n x n inner products of root * z instead, of the same eigenvalues; asked for only when
-        n < d.
+        `between_rows` returns the n x n inner products of sqrt(weight) * z instead, with the same nonzero eigenvalues;
+        used only if n < d.
         """
         ...
 
@@ -112,7 +112,7 @@ class Engine(Protocol):
         ...
 
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
-        """Return the graph of nearest others, rows tied at the last place sharing it."""
+        """Return the graph of the nearest other rows; rows tied at the k-th place share it."""
         ...
 
     def cut_laplacian(
@@ -126,11 +126,11 @@ class Engine(Protocol):
         *,
         cut: float | None = None,
     ) -> tuple[float, FloatMatrix, Column]:
-        """Prune PP' to its t entries of largest magnitude; return the cut, X'(D - A)X and the row sums of the pruned.
+        """Prune PP' to its t entries of largest magnitude; return the cut, X'(D - A)X and the row sums of WSW.
 
-        The cut is the t-th largest magnitude, where entry (i, j) counts weights[i] * weights[j] times for i != j, and
-        diagonal[i] times for i == j; a `cut` that is known is taken in place of t. S holds the off-diagonal entries
-        that are kept, from the magnitude `kept_from` the cut on, and W the weights. A is WSW, or with a `half` H,
+        The cut is the t-th largest magnitude, with multiplicity: entry (i, j) counts weights[i] * weights[j] times for
+        i != j, and diagonal[i] times for i == j; a known `cut` replaces t. S holds the off-diagonal entries that are
+        kept, those of magnitude at least `kept_from(cut)`, and W the weights. A is WSW, or with a `half` H,
         WSW + H + H'. D holds the row sums of A; those returned are WSw.
         """
         ...
@@ -146,19 +146,19 @@ class Engine(Protocol):
     def cluster_sums(
         self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int, center: FloatVector | None = None
     ) -> ClusterSums:
-        """Return what centres, sizes and spreads of clusters follow from, in float64, with rows taken from a centre."""
+        """Return the sums behind centres, sizes and spreads of clusters, in float64; rows minus `center`, if given."""
         ...
 
     def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest of some known points of each row, nearest first; on the host.
+        """Indices and distances of the known points nearest to each row, nearest first; on the host.
 
-        Of a single nearest point, the first one on a tie.
+        If `n_nearest` is 1, the first of several points at the same distance.
         """
         ...
 
 
 def pruned_laplacian(engine: Engine, gram: FloatMatrix, degrees: Column, X: Tall, half: Half | None) -> FloatMatrix:
-    """X'(D - A)X from X'WSWX and WSw, as `Engine.cut_laplacian` has it."""
+    """Return X'(D - A)X as defined in `Engine.cut_laplacian`, from X'WSWX (`gram`) and WSw (`degrees`)."""
     if half is None:
         return engine.cross(X, X, degrees) - gram
     links = half.gram(X)

@@ -1,11 +1,10 @@
-"""SIMD for compiled loops: compiler settings, vectors, loops that kernels share, packed rows.
+"""SIMD for numba: compiler flags, vector intrinsics, loops shared by several modules, and packing of rows.
 
-Vectors stay in registers where a compiler would keep sums in memory. They are as long as a panel or a word: the
-machine's own vectors are shorter, and its code takes several of them. Arrays are in C order, and indices, given as
-tuples, never count from the end.
+Vectors keep sums in registers that a compiler would keep in memory. They are as long as a panel (32) or a word (64);
+LLVM splits them into several machine registers. Arrays must be in C order; indices are tuples and must not be negative.
 
-Rows are packed in tiles of micro-panels, columns side by side as vector loads read them. Everything begins at a cache
-line and is filled up with zeros, which change no sum.
+Rows are packed into tiles of panels, like the micro-panels of a GEMM, so that vector loads are contiguous. Packed
+arrays are aligned to cache lines and padded with zeros, which change no sum.
 """
 
 import hashlib
@@ -25,15 +24,15 @@ from adaam.engines.compiled import PANEL, panel_count
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
-WORD = 64  # entries whose marks are the bits of one word
-CACHE_LINE = 64
-UNROLLED = 4  # positions written without asking how many there are: a branch predicted wrongly costs more
+WORD = 64  # entries per word: their bitmask is one uint64
+CACHE_LINE = 64  # bytes
+UNROLLED = 4  # positions of a word that are written unconditionally: a mispredicted branch costs more
 ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 _INT = ir.IntType(32)
 
 
 def source_digest() -> str:
-    """Digest of all sources that end up in machine code: loops, and the constants they take from their neighbours."""
+    """Digest of all sources that end up in machine code: loops, and the constants that they import."""
     folder = Path(__file__).parent
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted([*folder.glob("*.py"), *folder.glob("neighbors/*.py"), *folder.glob("pruned/*.py")]):
@@ -45,34 +44,34 @@ DIGEST = source_digest()
 
 
 def compiled(loop: Loop) -> Loop:
-    """Compile on first use; sums run in the order that is written, products and sums may be fused."""
+    """Compile on first use; sums keep the order of the source, products and sums may be fused (FMA)."""
     return cast(Loop, _compiled(loop, {"contract"}))
 
 
 def compiled_unfused(loop: Loop) -> Loop:
-    """Compile on first use, every product and sum rounded as NumPy rounds it."""
+    """Compile on first use without FMA: every product and sum is rounded as in NumPy."""
     return cast(Loop, _compiled(loop, set()))
 
 
 def compiled_reordered(loop: Loop) -> Loop:
-    """Compile on first use, sums split over SIMD lanes: faster, their last bits those of the processor at hand."""
+    """Compile on first use, with sums reordered over SIMD lanes: faster, but the last bits depend on the processor."""
     return cast(Loop, _compiled(loop, {"contract", "reassoc"}))
 
 
 def _compiled(loop: Any, fastmath: set[str]) -> Any:
-    # numba looks at the file of a function alone to tell whether its machine code is stale, while that holds code of
-    # functions in other files. A name that depends on all sources gives each state of them files of its own.
+    # numba's cache checks only the file of a function for changes, but its machine code contains functions of other
+    # files. A name that depends on all sources gives each version of them its own cache files.
     loop.__qualname__ = f"{loop.__qualname__}_{DIGEST}"
-    # All loops release the interpreter's lock, so that each thread of an engine runs its own.
+    # All loops release the GIL, so that the threads of an engine run them in parallel.
     options = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
     try:
         return numba.njit(cache=True, **options)(loop)
-    except RuntimeError:  # there is no folder to keep the result in
+    except RuntimeError:  # there is no writable cache folder
         return numba.njit(**options)(loop)
 
 
 class Vector(types.Type):
-    """Type of so many numbers, known to the compiler alone."""
+    """SIMD vector of `length` numbers, a type for compiled code only."""
 
     def __init__(self, dtype: Any, length: int) -> None:
         self.dtype, self.length = dtype, length
@@ -87,7 +86,7 @@ class _VectorModel(models.PrimitiveModel):
 
 @intrinsic(prefer_literal=True)
 def zero_vector(_: Any, like: Any, length: Any) -> Any:
-    """So many zeros, of the type of an array's numbers; the length is a constant."""
+    """Vector of zeros with the dtype of the array `like`; `length` must be a literal."""
     vector = Vector(like.dtype, length.literal_value)
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -98,7 +97,7 @@ def zero_vector(_: Any, like: Any, length: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def load(_: Any, array: Any, place: Any, length: Any) -> Any:
-    """So many numbers of an array, from a place on."""
+    """Load `length` numbers (a literal) of an array, from the index `place` on."""
     vector = Vector(array.dtype, length.literal_value)
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -111,7 +110,7 @@ def load(_: Any, array: Any, place: Any, length: Any) -> Any:
 
 @intrinsic
 def store(_: Any, array: Any, place: Any, numbers: Any) -> Any:
-    """Write a vector to an array, from a place on."""
+    """Store a vector in an array, from the index `place` on."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _pointer(context, builder, signature.args, arguments)
@@ -124,7 +123,7 @@ def store(_: Any, array: Any, place: Any, numbers: Any) -> Any:
 
 @intrinsic
 def load_scalar(_: Any, array: Any, place: Any) -> Any:
-    """One number of an array; an index would be looked at first for whether it counts from the end."""
+    """Load one number of an array, without the test for negative indices that numba adds to plain indexing."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(_pointer(context, builder, signature.args, arguments))
@@ -148,14 +147,14 @@ def _pointer(context: Any, builder: Any, kinds: Any, arguments: Any) -> Any:
 
 
 def _declared(builder: Any, kind: Any, name: str) -> Any:
-    """Function of the compiler's own, declared once in a module."""
+    """LLVM intrinsic, declared once per module."""
     known = builder.module.globals.get(name)
     return ir.Function(builder.module, kind, name) if known is None else known
 
 
 @intrinsic
 def fma(_: Any, sums: Any, factor: Any, numbers: Any) -> Any:
-    """Return sums + factor * numbers, rounded once where the machine can."""
+    """Return sums + factor * numbers, rounded once if the machine has FMA."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         factors = _broadcast(builder, context.cast(builder, arguments[1], factor, numbers.dtype), numbers)
@@ -178,7 +177,7 @@ def add(_: Any, left: Any, right: Any) -> Any:
 
 @intrinsic
 def mask_magnitude_ge(_: Any, numbers: Any, least: Any) -> Any:
-    """Bits of the numbers of a word whose magnitude is at least `least`."""
+    """Bitmask of the numbers of a word whose magnitude is at least `least`."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         bar = _broadcast(builder, context.cast(builder, arguments[1], least, numbers.dtype), numbers)
@@ -191,7 +190,7 @@ def mask_magnitude_ge(_: Any, numbers: Any, least: Any) -> Any:
 
 @intrinsic
 def mask_le_either(_: Any, numbers: Any, limit: Any, limits: Any) -> Any:
-    """Bits of the numbers of a word that are at most `limit`, or at most their own one of `limits`."""
+    """Bitmask of the numbers of a word that are at most `limit`, or at most their own entry of `limits`."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         bar = _broadcast(builder, context.cast(builder, arguments[1], limit, numbers.dtype), numbers)
@@ -203,7 +202,7 @@ def mask_le_either(_: Any, numbers: Any, limit: Any, limits: Any) -> Any:
 
 @intrinsic
 def count_trailing_zeros(_: Any, word: Any) -> Any:
-    """Place of the lowest bit that is set, or 64: one instruction of the processor."""
+    """Position of the lowest set bit, or 64 if there is none: one machine instruction."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], context.get_constant(types.boolean, False))
@@ -213,7 +212,7 @@ def count_trailing_zeros(_: Any, word: Any) -> Any:
 
 @intrinsic
 def popcount(_: Any, word: Any) -> Any:
-    """Count the bits that are set."""
+    """Number of set bits."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -222,14 +221,14 @@ def popcount(_: Any, word: Any) -> Any:
 
 
 def _broadcast(builder: Any, number: Any, like: Vector) -> Any:
-    """Vector of the same number everywhere."""
+    """Vector with the same number in every lane."""
     first = builder.insert_element(ir.Constant(ir.VectorType(number.type, like.length), ir.Undefined), number, _INT(0))
     return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(_INT, like.length), [0] * like.length))
 
 
 @compiled
 def set_bit_positions(words: IntVector, start: int, stop: int, positions: IntVector) -> int:
-    """Write the positions from `start` to `stop` whose bit is set; there must be room for `UNROLLED` more."""
+    """Write the positions in [start, stop) whose bit is set, return their number; needs room for `UNROLLED` more."""
     n_found = 0
     for w in range(start // WORD, (stop + WORD - 1) // WORD):
         bits = words[w]
@@ -254,9 +253,10 @@ def set_bit_positions(words: IntVector, start: int, stop: int, positions: IntVec
 def accumulate_rows(
     starts: IntVector, offsets: IntVector, coefficients: FloatVector, panels: FloatMatrix, product: FloatMatrix
 ) -> None:
-    """Add coefficient * row of X to each row of the product, for those in its list; lists have even lengths.
+    """Add to `product` the product of a CSR matrix, all rows of even length, and a matrix packed in panels.
 
-    What a list adds to a row is summed in the precision of the panels, and added in float64.
+    `offsets` locate rows of the packed matrix in a panel. A CSR row is summed in the precision of the panels, and the
+    sum is added in float64.
     """
     for panel in range(len(panels)):
         for i in range(len(starts) - 1):
@@ -274,7 +274,7 @@ def accumulate_rows(
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: type) -> FloatMatrix:
-    """Zeros that begin at a cache line: a vector of numbers that lies on two takes twice as long to read."""
+    """Zeros aligned to a cache line: loading a vector that spans two lines takes twice as long."""
     n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
     room = np.zeros(n_bytes + CACHE_LINE, np.uint8)
     begin = -room.ctypes.data % CACHE_LINE
@@ -282,7 +282,7 @@ def aligned_zeros(shape: tuple[int, ...], dtype: type) -> FloatMatrix:
 
 
 def pack_columns(rows: FloatMatrix) -> FloatMatrix:
-    """Rows of a factor in float32 as columns, (words, columns of the factor, rows of a word)."""
+    """Rows of a factor, transposed and in float32, of shape (words, columns of the factor, rows of a word)."""
     n, rank = rows.shape
     words = aligned_zeros((-(-n // WORD), rank, WORD), np.float32)
     for word, some in zip(words, row_blocks(n, WORD), strict=True):
@@ -291,7 +291,7 @@ def pack_columns(rows: FloatMatrix) -> FloatMatrix:
 
 
 def pack_rows(X: FloatMatrix, width: int, length: float, dtype: type, order: IntVector | None = None) -> FloatMatrix:
-    """Rows of X, in an order, over a length, (tiles, panels, rows x columns of a panel): `width` rows to a tile."""
+    """Pack X[order] / length in tiles of `width` rows: shape (tiles, panels, rows x columns of a panel)."""
     n, d = X.shape
     panels = aligned_zeros((-(-n // width), panel_count(d), width, PANEL), dtype)
 
@@ -306,6 +306,6 @@ def pack_rows(X: FloatMatrix, width: int, length: float, dtype: type, order: Int
 
 
 def unpack_rows(product: FloatMatrix, d: int) -> FloatMatrix:
-    """Sums laid out as (panels, rows x columns of a panel), row by row and in float64."""
+    """Convert sums of shape (panels, rows x columns of a panel) to rows of `d` columns in float64."""
     rows = product.reshape(len(product), -1, PANEL).transpose(1, 0, 2)
     return np.asarray(rows.reshape(rows.shape[0], -1)[:, :d], np.float64)

@@ -1,10 +1,10 @@
-"""Rows of which most entries are zero: their scatter and their projection from the other entries alone.
+"""Scatter and projection of rows with mostly zero entries, from their nonzero entries alone.
 
-Rows are not centred, which would fill them: with z = scale * x - mean, what the mean adds to sums is added afterwards.
-That costs digits of columns whose mean is large beside their spread, as it is in none with many zeros. The few columns
-of such rows in which it is are centred like dense ones.
+Centring would fill in the zeros, so the mean in z = scale * x - mean is accounted for after summing. That loses digits
+in columns whose mean is large relative to their spread, which is never so in a column with many zeros. The few columns
+where it is so are centred as in dense rows.
 
-Compiled loops list the entries that are not zero, by rows or by columns, in lists of even lengths
+Compiled loops list the nonzero entries, by rows (CSR) or columns (CSC), with an even number of entries in each list
 (`simd.accumulate_rows`).
 """
 
@@ -15,21 +15,21 @@ from adaam.engines.blocks import for_each, ordered_map, row_blocks, spread, tota
 from adaam.engines.compiled import PANEL, panel_count, spread_rows
 from adaam.engines.simd import accumulate_rows, aligned_zeros, compiled, pack_rows, unpack_rows
 
-# Squares about the origin over those about the mean. Columns with more, on the rows that are looked at, are centred
-# first; should the sums of all rows have more, the product is left to dense rows.
+# Sum of squares about the origin divided by that about the mean. Columns above the first limit in a sample of rows are
+# centred first; if a column is above the second one over all rows, the dense product is used instead.
 MUCH, TOO_MUCH = 8.0, 64.0
 
-# Rows of a task; each task of a scatter has a d x d sum of its own.
+# Rows per task; each task of a scatter has its own d x d sum.
 SCATTER_ROWS = 4096
 PROJECT_ROWS = 1024
 
-# Rows whose panels stay in the first-level cache, and columns whose components nearly do.
+# Rows of which one panel stays in the L1 cache, and columns whose components nearly do.
 HEIGHT = 128
 WIDTH = 192
 
 
 def scatter(X: FloatMatrix, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix | None:
-    """Return the sum over rows of weight * z z' with z = scale * x - mean, or None where dense rows lose less."""
+    """Return the sum over rows of weight * z z' with z = scale * x - mean, or None if a dense product loses less."""
     n, d = X.shape
     centred = _centred(X, scale, mean)
     factors, roots = np.array(spread(scale, n)), np.sqrt(spread(weights, n))
@@ -53,7 +53,7 @@ def scatter(X: FloatMatrix, scale: Column, mean: FloatVector, weights: Column) -
         sums += more_sums
     triangle = np.triu(unpack_rows(product, d))
     about = triangle + np.triu(triangle, 1).T
-    # What is left of the mean leaves the sums.
+    # Subtract the part of the mean that was not subtracted from the rows.
     left, size = mean - centred, total(weights, n)
     along = np.outer(left, sums)
     out = about - (along + along.T) + size * np.outer(left, left)
@@ -86,7 +86,7 @@ def project(X: FloatMatrix, scale: Column, mean: FloatVector, components: FloatM
 
 
 def _centred(X: FloatMatrix, scale: Column, mean: FloatVector) -> FloatVector:
-    """Mean of the columns in which it is large beside the spread, zero for the others."""
+    """Mean of the columns in which it is large relative to the spread, zero for the others."""
     factors = spread_rows(spread(scale, len(X))[:, None])
     with np.errstate(over="ignore", under="ignore"):
         scaled = spread_rows(X) * factors
@@ -101,7 +101,7 @@ def _tasks(n_rows: int, rows: int) -> list[slice]:
 
 
 def _lists(n_lists: int, length: int) -> tuple[IntVector, IntVector, FloatVector]:
-    """Memory for lists of at most so many entries: where each begins, and offsets and values that follow each other."""
+    """Memory for `n_lists` lists of at most `length` entries in CSR form: starts, offsets and values."""
     room = n_lists * (length + 1) + 1
     return np.zeros(n_lists + 1, np.int64), np.empty(room, np.int32), np.empty(room)
 
@@ -122,7 +122,7 @@ def centre_rows(
                 added[k] += root * out[k]
 
 
-# Lists are written without a branch for each entry: what is zero is written over by the next entry.
+# Lists are written without a branch per entry: a zero is overwritten by the next entry.
 @compiled
 def list_rows(
     X: FloatMatrix,
@@ -133,8 +133,8 @@ def list_rows(
     places: IntVector,
     values: FloatVector,
 ) -> None:
-    """List the offsets of the columns from `first` on, and the values, in which scale * x - mean is not zero."""
-    q = np.uint64(0)  # numba asks signed indices whether they count from the end
+    """List the nonzero values of scale * x - mean in the columns from `first` on, with offsets of the columns."""
+    q = np.uint64(0)  # numba tests signed indices for being negative
     for i in range(len(X)):
         row, factor = X[i, first : first + len(mean)], scale[i]
         for j in range(len(row)):
@@ -148,7 +148,7 @@ def list_rows(
 
 @compiled
 def list_columns(panels: FloatMatrix, n_rows: int, starts: IntVector, places: IntVector, values: FloatVector) -> None:
-    """List the offsets of the rows and the values in which rows in panels are not zero, column by column."""
+    """List the nonzero values of rows packed in panels, column by column, with offsets of the rows."""
     q = np.uint64(0)
     for j in range(len(starts) - 1):
         panel = panels[j // PANEL]
@@ -163,7 +163,7 @@ def list_columns(panels: FloatMatrix, n_rows: int, starts: IntVector, places: In
 
 @compiled
 def _filled_up(q: np.uint64, places: IntVector, values: FloatVector) -> np.uint64:
-    """End of a list that begins at an even place, with an entry of zero where its length is odd."""
+    """Pad a list that begins at an even position to an even length with a zero; return its end."""
     if q % np.uint64(2):
         places[q] = 0
         values[q] = 0.0
@@ -175,7 +175,7 @@ def _filled_up(q: np.uint64, places: IntVector, values: FloatVector) -> np.uint6
 def accumulate_triangle(
     starts: IntVector, places: IntVector, values: FloatVector, panels: FloatMatrix, product: FloatMatrix
 ) -> None:
-    """Add as `accumulate_rows`, where the product is symmetric: of each panel only rows up to its own last column."""
+    """`accumulate_rows` for the upper triangle of a symmetric product: a panel takes rows up to its last column."""
     for panel in range(len(panels)):
         n_rows = min((panel + 1) * PANEL, len(starts) - 1)
         one = slice(panel, panel + 1)

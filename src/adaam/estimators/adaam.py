@@ -31,7 +31,7 @@ from adaam.prepare import (
 from adaam.rows import RowsError, RowSource, as_rows, read_all
 from adaam.selection import DistinctRows, counted_clusters
 
-# The affinity that goes with each named preparation, where the caller chose none.
+# Default affinity settings, for each named preparation that has its own.
 USUAL_AFFINITY = AdaptiveAffinity()
 AFFINITIES = {"linear": AdaptiveAffinity(rank=2.0, diagonal="drop", constraint="degrees")}
 
@@ -56,27 +56,27 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         Passes of projection and final affinity; the paper uses one.
     preparation : {"unit", "linear", "center", "standard"} or Preparation, default="unit"
         How rows are prepared. "unit": unit length, centred, principal components of 99 % of the variance (the
-        reference reading of the paper). "linear": no row scaling, 98 %, and the affinity settings that suit it, so that
-        map and metric are linear in the input itself. "center": centred only. "standard": columns scaled to standard
-        deviation 1, for columns of different units. An `UnlikeUnitsWarning` is given if one column has nearly all
-        variance and this is not chosen.
+        reference interpretation of the paper). "linear": no row scaling, 98 %, and affinity settings that suit it, so
+        that map and metric are linear in the input itself. "center": centred only. "standard": columns scaled to
+        standard deviation 1, for columns of different units. An `UnlikeUnitsWarning` is given if one column has nearly
+        all the variance and "standard" is not chosen.
     affinity : AdaptiveAffinity, default=None
-        Pruning, ranks and heat kernel; None means the reference reading for the named preparation.
+        Pruning, ranks and heat kernel; None means the reference settings for the named preparation.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
-        Where the computation runs; an engine object such as `CPUEngine(tile_bytes=...)` has settings of its own.
+        Where the computation runs; an engine object such as `CPUEngine(tile_bytes=...)` carries its own settings.
     pairs : {"auto", "all"} or RowBlocks, default="auto"
         Which pairs of rows are used. "all": every pair, at a cost that grows with n². A `RowBlocks`: the pairs within
         random row blocks, at a cost that grows with n. "auto": all pairs up to about two minutes of work on two cores
         (100,000 rows of 100 features), row blocks beyond; see `adaam.plan`.
     verbose : int, default=0
-        1 logs each phase and its seconds through the logger "adaam", or on standard error if that has no handler. 0
-        logs them at level DEBUG.
+        1 logs each phase and its time to the logger "adaam", or to standard error if that has no handler. 0 logs them
+        at level DEBUG.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components_, n_features)
         The map: `transform` returns (rows - mean_) @ components_.T, with rows scaled to unit length first if the
-        preparation does so. Each component is the image of a unit vector in the prepared space.
+        preparation does so. Each component has unit length in the prepared space.
     eigenvalues_ : ndarray of shape (n_components_,)
         Eigenvalues of the projection, ascending.
     mean_ : ndarray of shape (n_features,)
@@ -86,19 +86,19 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
     cuts_ : tuple of two floats
         Smallest magnitude kept in the intermediate and in the final affinity.
     n_clusters_, n_components_, n_neighbors_ : int
-        What was used.
+        Values that were used.
     knn_recall_ : float or None
-        Share of the neighbours that are true nearest ones: 1.0, since searches are exact. None if neighbours were
-        given, or searched within row blocks.
+        Share of the neighbours found that are true nearest neighbours: 1.0, since searches are exact. None if
+        neighbours were given, or searched within row blocks.
     pairs_ : "all" or RowBlocks
         Which pairs were used.
     plan_ : Plan
-        What the fit did: pairs, memory, time class.
+        Plan that the fit followed: pairs, memory, time class.
     stability_ : Stability or None
         For a fit from two or more row blocks: angles in degrees between the maps of two disjoint halves of the rows, by
         direction. None if all pairs were used; fit with `pairs=RowBlocks(n_blocks=2)` to measure it.
     preparation_ : Preparation
-        What was used.
+        Preparation that was used.
     engine_ : str
         Name of the engine that ran.
     n_features_in_, feature_names_in_ : int, ndarray of shape (n_features_in_,)
@@ -146,17 +146,17 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
-            Rows to learn from. Memory maps, Zarr arrays and what `adaam.rows.open_rows` opens are read block by block
-            where they take more than one GiB: once, and once before where their number is not known.
+            Rows to learn from. Memory maps, Zarr arrays and files opened by `adaam.rows.open_rows` are read block by
+            block if they take more than one GiB: once, and once more beforehand if their number is not known.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
             A row of weight w counts as w equal rows; 0 leaves it out. Weights that sum to less than the number of rows
-            of positive weight, as those that sum to 1, are relative: they are scaled to a mean of 1 over these rows.
+            of positive weight (to 1, for example) are taken as relative and scaled to a mean of 1 over these rows.
         neighbors : tuple, sparse matrix or fitted neighbours object, default=None
             A neighbour graph of the rows: (indices, distances), a sparse array of distances, or an object with
-            `kneighbors` fitted on the same rows. None means found by the engine in the prepared space. A graph of
-            all rows goes with all pairs.
+            `kneighbors` fitted on the same rows. None means that the engine searches in the prepared space. With a
+            given graph, all pairs are used.
         """
         check_whole("n_iter", self.n_iter)
         preparation, engine = resolve_preparation(self.preparation), resolve_engine(self.engine)
@@ -206,7 +206,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         self.stability_: Stability | None = None
 
     def _blocks_of_array(self, X: Tall, sample_weight: Any, engine: Engine) -> tuple[BlockedRows | SpreadBlocks, Plan]:
-        """Deal rows in memory, or on a cluster, to blocks."""
+        """Assign rows in memory, or on a cluster, to blocks."""
         weights = row_weights(sample_weight, X.shape[0], engine)
         n_present = X.shape[0] if isinstance(weights, float) else int((weights > 0).sum())
         n_features, itemsize = X.shape[1], X.dtype.itemsize
@@ -215,7 +215,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         return dealt_array(engine.asarray(X), weights, deal, resolve_preparation(self.preparation), engine), planned
 
     def _blocks_of_source(self, source: RowSource, sample_weight: Any, engine: Engine) -> tuple[BlockedRows, Plan]:
-        """Read rows once, to keep those that take part; and before that to count them, if that must be."""
+        """Read rows once and keep those in blocks; if the number of rows is not known, count them in a pass before."""
         tell = teller(self.verbose, PAUSE_SECONDS)
         if isinstance(engine, DaskEngine):
             engine = client_engine(engine)  # the rows are read by this process
@@ -223,7 +223,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         if n_rows < 2:
             raise RowsError(f"{source.label}: holds {n_rows} row(s); a fit needs at least 2.")
         check_clusters(self.n_clusters_, n_rows)
-        # A source that is small after all is one block, which is all pairs.
+        # A source that turns out to be small is a single block, so all its pairs are used.
         planned = plan(
             n_present,
             source.n_features,
@@ -271,13 +271,13 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         return MethodSettings(self.n_clusters_, n_components, self.n_iter, self._affinity_settings())
 
     def _store(self, prepared: LinearMap, learned: LearnedMap, planned: Plan, engine: Engine, dtype: Any) -> None:
-        """Keep what was learned."""
+        """Store the fitted attributes."""
         self._store_map(prepared, learned.projection, learned.moments, dtype, engine)
         self.cuts_, self.plan_ = learned.cuts, planned
         self.pairs_ = "all" if planned.exact else RowBlocks(planned.block_rows, planned.n_blocks, self._seed())
 
     def _arrived(self, X: Any, pairs: Any) -> Any:
-        """Validate rows at the door; a source too large to load stays one."""
+        """Validate X; a row source is loaded, unless it is large and `pairs` allows row blocks."""
         source = as_rows(X)
         if source is None:
             return self._rows(X, reset=True)
@@ -286,7 +286,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         return rows
 
     def _cluster_number(self, X: Any, sample_weight: Any, engine: Engine) -> int:
-        """Return the number of clusters: as given, or estimated from rows that are at hand."""
+        """Return the number of clusters: as given, or estimated from rows in memory."""
         if self.n_clusters != "auto":
             if isinstance(self.n_clusters, str):
                 raise ValueError(f"n_clusters={self.n_clusters!r} is not known; use a whole number or 'auto'.")
@@ -297,7 +297,7 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
                 "which estimates the number from a sample, and pass its n_clusters_."
             )
         rows, weights = engine.distinct(engine.asarray(X), row_weights(sample_weight, X.shape[0], engine))
-        # A single cloud has no clusters to separate, but a map wants two.
+        # The estimate may be a single cluster, but the method needs at least two.
         return max(2, counted_clusters(DistinctRows.of(rows, weights, engine)).n_clusters)
 
     def _neighbor_count(self, size: float) -> int:
@@ -316,5 +316,5 @@ class AdaAM(CallbackSupportMixin, LinearMetric):
         return settings
 
     def _seed(self) -> int:
-        """Seed of row blocks, those of "auto" included."""
+        """Seed of the row blocks, also for pairs="auto"."""
         return (self.pairs if isinstance(self.pairs, RowBlocks) else RowBlocks()).random_state

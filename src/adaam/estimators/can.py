@@ -1,7 +1,7 @@
 """CAN and PCAN: clustering with adaptive neighbours, and projected clustering with them.
 
-Rows spread over their neighbours by probabilities in closed form, given squared distances. The graph is learned
-together with the smallest eigenvectors of its Laplacian, which pull its pieces apart, until there are c of them.
+Each row distributes a weight of 1 over its neighbours, in closed form given squared distances. The graph and the
+eigenvectors of its Laplacian's smallest eigenvalues are learned together, until it has c connected components.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,26 +29,26 @@ from adaam.graph import check_neighbors
 from adaam.linalg import Projection, unit_columns, whitened_eigenpairs, whitening
 from adaam.prepare import LinearMap, Preparation, Sample, prepared_sample, resolve_preparation
 
-# Neighbours in the authors' code, where the rows allow it.
+# Default number of neighbours, that of the authors' code.
 USUAL_NEIGHBORS = 15
-# Nie's code takes eigenvalue sums below this for zero; an edge this weak adds no more, so it links nothing.
+# Edges up to this weight are dropped: Nie's code takes eigenvalue sums below it as zero, and such an edge adds no more.
 WEAKEST_EDGE = 1e-11
 BLOCK_BYTES = 1 << 25  # memory for the distances of one block of rows to all others
 
-# Lanczos needs room between the wanted vectors and the number of rows; below it the small matrix is solved whole.
+# Lanczos needs many more rows than wanted vectors; with fewer, a dense eigensolver is used.
 FEWEST_ROWS = 64
 ROWS_PER_VECTOR = 4
 
-# Error of an eigenvalue as a share of twice the largest degree. Vectors steer a graph that is rebuilt many times.
+# Error of an eigenvalue relative to twice the largest degree. Vectors only guide a graph that is rebuilt many times.
 TOLERANCE = 1e-10
 
-# Turns the last graph, c spectral vectors and the penalty on distances between them into the rows of the next graph.
+# Maps the last graph, c spectral vectors and the penalty on distances between them to the rows of the next graph.
 Rebuild: TypeAlias = Callable[[csr_array, FloatMatrix, float], csr_array]
-Keep: TypeAlias = Callable[[csr_array], None]  # of the last graph
+Keep: TypeAlias = Callable[[csr_array], None]  # stores attributes that follow from the final graph
 
 
 class Start(NamedTuple):
-    """The graph of k nearest neighbours the alternation starts from, and the gamma that goes with it."""
+    """The initial graph of k nearest neighbours, and its gamma."""
 
     indices: IntMatrix  # (n, k)
     squared_distances: FloatMatrix  # (n, k)
@@ -58,11 +58,11 @@ class Start(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
-    """Cluster rows by a neighbour graph that is learned until it falls into as many pieces as there are clusters.
+    """Cluster rows by learning a neighbour graph with as many connected components as there are clusters.
 
-    The graph's weights and its spectral vectors are updated in turn: each row spreads over its nearest neighbours by a
-    distance that also counts how far apart the spectral vectors are. The pieces of the last graph are the clusters, so
-    no k-means and no random numbers are needed.
+    The weights of the graph and its spectral vectors are updated alternately: each row distributes a weight of 1 over
+    its nearest neighbours, by a distance that includes the distance between spectral vectors. The connected components
+    of the final graph are the clusters, so neither k-means nor random numbers are needed.
 
     Parameters
     ----------
@@ -71,32 +71,32 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
     n_neighbors : int, default=None
         Neighbours of each row; None means 15, the value of the authors' code, or n_samples - 2 if that is smaller.
     max_iter : int, default=30
-        Graphs built at most.
+        Maximum number of graphs built.
     preparation : {"center", "unit", "linear"} or Preparation, default="center"
         How rows are prepared; centring changes no distance.
     engine, verbose
-        As in `AdaAM`; what is logged are the iterations, with penalty, pieces and seconds of each.
+        As in `AdaAM`; each iteration is logged with its penalty, number of connected components and time.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each row: its piece of the graph, numbered in order of first appearance.
+        Cluster of each row: its connected component of the graph, numbered in order of first appearance.
     affinity_matrix_ : csr_array of shape (n_samples, n_samples)
         The learned graph, symmetric.
     n_iter_ : int
-        Graphs built.
+        Number of graphs built.
     engine_, n_features_in_, feature_names_in_
         As in `AdaAM`.
 
     See Also
     --------
-    PCAN : The same in a projection learned along with the graph; it also takes new rows.
+    PCAN : The same in a projection learned together with the graph; it can also assign new rows.
 
     Notes
     -----
-    Equal rows are not merged: each is a node of the graph. A row's neighbours stay the k nearest of the prepared rows,
-    so a neighbour graph of more than c pieces can never be joined; a larger `n_neighbors` helps. Where the graph does
-    not end with c pieces, a `ConvergenceWarning` says so and the labels are the pieces there are.
+    Equal rows are not merged: each is a node of the graph. The neighbours of a row are always the k nearest prepared
+    rows, so a neighbour graph of more than c connected components cannot be joined; a larger `n_neighbors` helps. If
+    the final graph does not have c components, a `ConvergenceWarning` is given and the labels are its components.
 
     References
     ----------
@@ -168,7 +168,7 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return host_rows(self, X, reset=reset)[0]
 
     def _rules(self, X: Any, prepared: LinearMap, sample: Sample, start: Start) -> tuple[Rebuild, Keep]:
-        """Rows spread over their k nearest neighbours, and nothing but the graph is kept."""
+        """Rows distribute weight over their k nearest neighbours; nothing but the graph is stored."""
 
         def rebuild(_: csr_array, F: FloatMatrix, penalty: float) -> csr_array:
             apart = np.column_stack([np.square(F - F[near]).sum(axis=1) for near in start.indices.T])
@@ -178,7 +178,7 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
         return rebuild, lambda weights: None
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse rows are welcome."""
+        """Sparse rows are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
@@ -186,19 +186,19 @@ class CAN(CallbackSupportMixin, ClusterMixin, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class PCAN(LinearMetric, CAN):
-    """Learn a linear map and, in it, a neighbour graph that falls into as many pieces as there are clusters.
+    """Learn a linear map and, in it, a neighbour graph with as many connected components as there are clusters.
 
-    Graph, map and spectral vectors are updated in turn: each row spreads over the rows near it in the map, by a
-    distance that also counts how far apart the spectral vectors are, until the graph has exactly `n_clusters` pieces.
-    The pieces are the clusters.
+    Graph, map and spectral vectors are updated alternately: each row distributes a weight of 1 over the rows near it in
+    the map, by a distance that includes the distance between spectral vectors, until the graph has exactly `n_clusters`
+    connected components. These are the clusters.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters c.
     n_neighbors : int, default=None
-        Neighbours of each row in the first graph; they set how wide rows spread in all later ones. None means as in
-        `CAN`.
+        Neighbours of each row in the first graph; they determine how widely rows distribute weight in all later ones.
+        None means as in `CAN`.
     max_iter, preparation, engine, verbose
         As in `CAN`. The preparation "center" removes nothing but directions in which the rows do not vary.
     n_components : int, default=None
@@ -217,9 +217,9 @@ class PCAN(LinearMetric, CAN):
     Notes
     -----
     From the same paper as `CAN`: equal rows are not merged, and a `ConvergenceWarning` is given. Memory is that of the
-    rows, the graph and one block of distances; there is no n x n array and no full eigendecomposition. Rows of about as
-    many dimensions as there are rows can be set apart in any way by a linear map, and then no penalty joins pieces
-    again once they are too many; fewer principal components, `preparation=Preparation("none", 0.95)`, help.
+    rows, the graph and one block of distances; there is no n x n array and no full eigendecomposition. If there are
+    about as many dimensions as rows, a linear map can separate rows in any way, and once there are too many connected
+    components no penalty joins them again; fewer principal components, `preparation=Preparation("none", 0.95)`, help.
 
     Examples
     --------
@@ -238,7 +238,7 @@ class PCAN(LinearMetric, CAN):
     n_components: int | None = None
 
     def _rules(self, X: Any, prepared: LinearMap, sample: Sample, start: Start) -> tuple[Rebuild, Keep]:
-        """Rows spread over all rows, by distance in a projection learned from the last graph, which is kept."""
+        """Rows distribute weight over all rows, by distance in a projection learned from the last graph and stored."""
         rows, engine, n = sample.X, sample.engine, sample.n_rows
         n_components = check_components(self.n_components, self.n_clusters, rows.shape[1])
         white = whitening(sample.gram, n)
@@ -246,14 +246,14 @@ class PCAN(LinearMetric, CAN):
         def projection(weights: csr_array) -> Projection:
             roughness = laplacian_gram(SparseAffinity(weights, engine), rows, engine)
             pairs = whitened_eigenpairs(roughness, white, n_components)
-            # Components orthonormal under the scatter, as the paper writes, shrink distances to 1/n of those that gamma
-            # was taken from, and the graph would fill up; those of the authors' code have unit length.
+            # Unit length, as in the authors' code. Components orthonormal under the scatter, as in the paper, would
+            # shrink distances to 1/n of those that gamma was computed from, and the graph would become dense.
             return Projection(np.ascontiguousarray(unit_columns(pairs.vectors).T), pairs.values)
 
         def rebuild(weights: csr_array, F: FloatMatrix, penalty: float) -> csr_array:
             Z = engine.project(rows, 1.0, np.zeros(rows.shape[1]), projection(weights).components)
             Y = np.hstack([np.asarray(engine.to_host(Z), np.float64), np.sqrt(penalty) * F])
-            # The last graph tells how many neighbours the next one will have.
+            # The next graph will have about as many neighbours per row as the last one.
             return neighbors_among_all(Y, start.gamma, n_candidates=max(64, weights.nnz // n))
 
         def keep(weights: csr_array) -> None:
@@ -267,7 +267,7 @@ class PCAN(LinearMetric, CAN):
     def predict(self, X: Any) -> IntVector:
         """Return the cluster of each row: that of the training row nearest to it in the learned space.
 
-        Clusters are pieces of a graph and need not be round, so the nearest row tells more than the nearest centre.
+        Clusters are connected components of a graph and need not be convex, so nearest centres would be a worse guide.
 
         Parameters
         ----------
@@ -282,9 +282,9 @@ class PCAN(LinearMetric, CAN):
 
 
 def nearest_start(sample: Sample, k: int) -> Start:
-    """Graph of exactly k neighbours a row and the mean of the rows' gammas.
+    """Graph of exactly k neighbours per row, and the mean of the rows' gammas.
 
-    A row's own gamma is the one for which the (k+1)-th nearest is the first to get nothing,
+    The gamma of a row is the one for which the (k+1)-th nearest row is the first to get weight 0,
     (k d_{k+1} - sum of d_1..d_k) / 2: then s_j = (d_{k+1} - d_j) / (2 gamma).
     """
     n = sample.n_rows
@@ -292,7 +292,7 @@ def nearest_start(sample: Sample, k: int) -> Start:
     graph = sample.engine.neighbor_graph(sample.X, width, 1.0).host()
     nearest = graph.starts[:-1, None] + np.arange(width)  # of rows tied at the last place, the first ones
     indices, squared = graph.indices[nearest], graph.distances[nearest] ** 2
-    # Where there is no row beyond the k-th, it stands for the next one itself.
+    # If there is no row beyond the k-th, the k-th is used in its place.
     near, beyond = squared[:, :k], squared[:, -1:]
     gammas = (beyond - near).sum(axis=1, keepdims=True) / 2
     weights = simplex_rows(near, gammas)
@@ -301,20 +301,20 @@ def nearest_start(sample: Sample, k: int) -> Start:
 
 
 def alternation(start: Start, rebuild: Rebuild, n_clusters: int) -> Iterator[tuple[float, csr_array, IntVector]]:
-    """Rebuild a symmetric graph from its own spectral vectors until it has exactly c pieces.
+    """Rebuild a symmetric graph from its own spectral vectors until it has exactly c connected components.
 
-    Gives each penalty, the graph it led to, and the piece of each row. The penalty is doubled while pieces are too few
-    and halved while they are too many. The authors count the zero eigenvalues of the Laplacian, with a tolerance; they
-    are as many as the pieces.
+    Yields each penalty, the resulting graph, and the component of each row. The penalty is doubled while there are too
+    few components and halved while there are too many. The authors count the zero eigenvalues of the Laplacian, with a
+    tolerance; there are as many as components.
     """
     weights = start.weights
-    # Where gamma is zero (k + 1 nearest all equally far), the penalty starts at any scale.
+    # If gamma is zero (k + 1 nearest all equally far), the penalty may start at any scale.
     penalty = start.gamma or float(start.squared_distances.mean()) or 1.0
     n_pieces = 0
     while n_pieces != n_clusters:
         if n_pieces < n_clusters:
             F = spectral_vectors(weights, n_clusters)
-        # The vectors of too many pieces would keep them apart, so the last good ones stay.
+        # The vectors of a graph with too many components would keep them apart, so the previous ones are used.
         directed = rebuild(weights, F, penalty)
         weights = csr_array((directed + directed.T) / 2)
         pieces = graph_pieces(weights)
@@ -327,15 +327,15 @@ def simplex_rows(squared_distances: FloatMatrix, gamma: Any) -> FloatMatrix:
     """Minimise sum_j (d_j s_j + gamma s_j²) over the probability simplex, row by row; each row of d ascends.
 
     The minimiser is s_j = max(0, t - d_j) / (2 gamma) with t such that the row sums to 1: the projection of
-    -d / (2 gamma) onto the simplex. With a gamma of 0 the nearest share the row equally. Gamma is one number,
-    or a column with one for each row.
+    -d / (2 gamma) onto the simplex. With a gamma of 0 the nearest get equal weights. Gamma is a number, or a
+    column with one for each row.
     """
-    # Counted from the nearest, a small gamma is not lost beside large distances.
+    # Relative to the nearest, so that a small gamma is not lost in the rounding of large distances.
     beyond = squared_distances - squared_distances[:, :1]
     reach = (2.0 * gamma + np.cumsum(beyond, axis=1)) / np.arange(1, beyond.shape[1] + 1)
     n_taken = np.count_nonzero(reach > beyond, axis=1)
     reach = reach[np.arange(len(reach)), np.maximum(n_taken, 1) - 1]
-    # Nothing reaches beyond the nearest when gamma is 0 or lost in rounding.
+    # n_taken is 0 if gamma is 0 or lost in rounding.
     weights = np.where((n_taken > 0)[:, None], np.maximum(reach[:, None] - beyond, 0.0), beyond == 0)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
@@ -343,9 +343,9 @@ def simplex_rows(squared_distances: FloatMatrix, gamma: Any) -> FloatMatrix:
 def spread_rows(
     candidates: IntMatrix, squared_distances: FloatMatrix, gamma: float, n: int
 ) -> tuple[csr_array, BoolArray]:
-    """Rows of a graph of n rows that spread over given candidates alone, and whether the farthest one got something.
+    """Rows of a graph that distribute weight over given candidates only, and whether the farthest one got any.
 
-    Candidates and their distances are of shape (b, k). The weakest edges are left out.
+    Candidates and their distances have shape (b, k). Edges up to `WEAKEST_EDGE` are dropped.
     """
     order = np.argsort(squared_distances, axis=1, kind="stable")
     columns = np.take_along_axis(candidates, order, axis=1)
@@ -358,14 +358,14 @@ def spread_rows(
 
 
 def neighbors_among_all(Y: FloatMatrix, gamma: float, *, n_candidates: int = 64) -> csr_array:
-    """Rows that spread over all rows, themselves included, by squared distance between the rows of Y.
+    """Graph of rows that distribute weight over all rows, themselves included, by squared distance in Y.
 
-    Exact without an n x n array: the neighbours of a row are its nearest rows, so the m nearest hold them all as soon
-    as the row's reach stops short of the next one; rows where it does not are looked at again with twice as many.
-    Rows are non-negative, of sum 1 up to the weakest edges, which are left out; the graph is not symmetric.
+    Exact without an n x n array: the neighbours of a row are its nearest rows, so m candidates suffice if the last of
+    them gets no weight; other rows are processed again with twice as many. Rows of the graph are non-negative and sum
+    to 1 up to the weakest edges, which are dropped; the graph is not symmetric.
     """
     squares = np.einsum("ij,ij->i", Y, Y)
-    # Distances below the rounding of the product are zero: coincident rows must coincide.
+    # Distances within the rounding of the product are set to zero, so that coincident rows have distance zero.
     floor = 32 * float(np.finfo(np.float64).eps) * float(squares.max())
 
     def block_graph(rows: slice) -> csr_array:
@@ -383,7 +383,7 @@ def _spread(distances: FloatMatrix, gamma: float, n_candidates: int) -> csr_arra
     width = min(n_candidates + 1, n)
     columns = np.argpartition(distances, width - 1, axis=1)[:, :width]
     graph, is_full = spread_rows(columns, np.take_along_axis(distances, columns, axis=1), gamma, n)
-    # A last candidate that gets nothing proves that no farther row would get anything.
+    # If the last candidate gets no weight, no farther row would.
     cut_short = np.flatnonzero(is_full)
     if width == n or len(cut_short) == 0:
         return graph
@@ -393,7 +393,7 @@ def _spread(distances: FloatMatrix, gamma: float, n_candidates: int) -> csr_arra
 
 
 def graph_pieces(weights: csr_array) -> IntVector:
-    """Number of the connected piece each row belongs to: 0 for the first row, then in order of first appearance."""
+    """Connected component of each row, numbered in order of first appearance."""
     _, piece = connected_components(weights, directed=False)
     _, first, piece = np.unique(piece, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[piece], dtype=np.intp)
@@ -402,9 +402,9 @@ def graph_pieces(weights: csr_array) -> IntVector:
 def spectral_vectors(weights: csr_array, n_vectors: int) -> FloatMatrix:
     """Eigenvectors of the smallest eigenvalues of D - A for a symmetric, non-negative sparse A with row sums D.
 
-    A graph of several pieces has the eigenvalue zero as many times, which Lanczos steps from one start vector see
-    only through rounding. So the null space is written down (a constant on each piece) and the steps look for the
-    vectors beyond it alone. Where there are more pieces than `n_vectors`, the vectors are those of the largest pieces.
+    The eigenvalue zero has the multiplicity of the number of connected components, which Lanczos iteration from one
+    start vector finds only through rounding. So the null space is constructed (a constant on each component), and only
+    the other vectors are computed. If there are more components than `n_vectors`, the largest components are used.
     """
     piece = graph_pieces(weights)
     sizes = np.bincount(piece)
@@ -416,11 +416,11 @@ def spectral_vectors(weights: csr_array, n_vectors: int) -> FloatMatrix:
 
 
 def _vectors_beyond_pieces(weights: csr_array, piece: IntVector, sizes: IntVector, n_vectors: int) -> FloatMatrix:
-    """Eigenvectors of the smallest eigenvalues that are orthogonal to the constants on the pieces."""
+    """Eigenvectors of the smallest eigenvalues that are orthogonal to the constants on the connected components."""
     n = weights.shape[0]
     degrees = np.asarray(weights.sum(axis=1)).ravel()
-    # No eigenvalue exceeds twice the largest degree. Counted down from there, the smallest are the largest, and the
-    # constants, moved to the far end, stay out of the way.
+    # No eigenvalue exceeds twice the largest degree. Subtracted from this bound, the smallest become the largest, and
+    # the constants are moved to the other end of the spectrum.
     bound = 2.0 * float((degrees - weights.diagonal()).max())
     if n <= max(FEWEST_ROWS, ROWS_PER_VECTOR * n_vectors):
         same = (piece[:, None] == piece) / sizes[piece]

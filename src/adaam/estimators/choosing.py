@@ -31,18 +31,18 @@ from adaam.selection import (
     search,
 )
 
-# Where all pairs of rows are too many, so many are partitioned along their links, and the others take the cluster of
-# their nearest ones.
+# Rows whose graph is partitioned if all pairs of rows are too expensive; the others take the cluster of their nearest
+# ones.
 PARTITION_ROWS = 20_000
-# On a device all pairs of so many rows take a moment.
+# The same on a GPU, where all pairs of this many rows take little time.
 DEVICE_PARTITION_ROWS = 100_000
-# Starts of a partition that a metric is made from, and that is not yet the last, where rows are not few.
+# Maximum number of starts of the intermediate partition that a discriminant map is learned from, above FEW_ROWS rows.
 GRAPH_STARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A fitted metric, and the partition in it of distinct rows: of all, or of so many that the others can follow."""
+    """A fitted metric, and the partition in it of distinct rows: of all, or of a sample that others are assigned by."""
 
     metric: LinearMetric
     head: str
@@ -60,25 +60,25 @@ class Chosen:
 
 
 def is_sampled(n_rows: int) -> bool:
-    """Whether the search looks at a sample of so many rows, and the chosen metric is then fitted on all."""
+    """Whether the search uses a sample of that many rows, and the chosen metric is then fitted to all."""
     return n_rows > SEARCH_ROWS
 
 
 def choose(rows: DistinctRows, task: Task, phase: FitPhases) -> Chosen:
-    """Try the family on distinct rows, or on a sample of many, and partition all in the chosen metric."""
+    """Search for a metric on distinct rows, or on a sample of many, and partition all rows in it."""
     with phase("search", 10) as steps:
         tried = rows.some(SEARCH_ROWS)
         prepared = prepared_rows(tried.X, tried.weights, tried.ranks, tried.engine)
         choice = search(prepared, task, steps.step)
     with phase("partition"), warnings.catch_warnings():
-        # What was chosen is not the caller's choice of a preparation.
+        # The user did not choose the preparation, so warnings about it are suppressed.
         warnings.simplefilter("ignore", ZeroRowWarning)
         warnings.simplefilter("ignore", TruncatedSpectrumWarning)
         return _finished(choice, rows, task, lambda metric: metric.fit(rows.X, None, _given(rows.weights)))
 
 
 def finished_in(chosen: Chosen, rows: DistinctRows, task: Task, fit: Callable[[Any], object]) -> Chosen:
-    """Do again what follows a choice, with a metric that is fitted elsewhere, on more rows than these."""
+    """Repeat the steps that follow a choice, with a metric that is fitted elsewhere to more rows than these."""
     return _finished(chosen.choice, rows, task, fit, elsewhere=True)
 
 
@@ -124,7 +124,7 @@ def _finished(
 
 
 def _learned_labels(choice: Choice, rows: DistinctRows, task: Task) -> IntVector:
-    """Partition rows in the AdaAM metric of the chosen width: that of the search, or where it saw some, of all rows."""
+    """Partition rows in the AdaAM metric of the chosen width, learned again if the search saw only some of the rows."""
     contender, c = choice.outcome.contender, task.n_clusters
     if len(choice.outcome.labels) == rows.n_rows:
         return _graph_labels(contender.view, task)
@@ -134,13 +134,13 @@ def _learned_labels(choice: Choice, rows: DistinctRows, task: Task) -> IntVector
 
 
 def _graph_labels(view: View, task: Task) -> IntVector:
-    """Partition that a few starts agree on, on the host."""
+    """Consensus partition of a few starts, on the host."""
     n_starts = task.n_init if view.n_rows <= FEW_ROWS else min(task.n_init, GRAPH_STARTS)
     return np.asarray(view.links.to_host(consensus_partition(view, task.n_clusters, task.seed, n_starts)[0].labels))
 
 
 def _partition_rows(rows: DistinctRows, choice: Choice, n_columns: int, task: Task) -> DistinctRows:
-    """Rows to partition along links: all where all pairs of them are affordable."""
+    """Rows to partition: all, or a sample if their neighbour graph is too expensive."""
     if choice.outcome.head == "k-means":
         return rows
     if rows.engine.name == "gpu":
@@ -150,7 +150,7 @@ def _partition_rows(rows: DistinctRows, choice: Choice, n_columns: int, task: Ta
 
 
 def _partitioned(metric: LinearMetric, choice: Choice, rows: DistinctRows, task: Task) -> Chosen:
-    """Partition rows in the metric by the chosen head, the best of several starts."""
+    """Partition rows in the metric by the chosen head, from several starts."""
     view = rows.view(metric._map())
     if choice.outcome.head == "k-means":
         column = view.engine.asarray(view.weights)

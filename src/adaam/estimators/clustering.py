@@ -25,9 +25,9 @@ from adaam.prepare import row_weights
 from adaam.rows import as_rows, checked_blocks
 from adaam.selection import HEADS, DistinctRows, Task, counted_clusters
 
-# Other starts whose clusters agree by less with the one that was kept say that the rows do not tell.
+# Mean adjusted Rand index of the other starts with the one that was kept, below which a warning is given.
 SAME_CLUSTERS = 0.6
-FEW_STARTS = 3  # fewer say little
+FEW_STARTS = 3  # least number of other starts for this warning
 LEARNERS = "AdaAM, LPP, PCAN or PreparedMetric, or None to have one chosen"
 
 
@@ -37,8 +37,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
 
     Several linear metrics are tried: the rows as they are, under one or two preparations, and AdaAM maps of several
     widths. Rows are partitioned in each, and the partitions are scored by modularity. The simplest one that no other
-    clearly beats is chosen; `selection_` says why. If a learned metric is chosen, its clusters are refined in their own
-    discriminant map, which has one column fewer than there are clusters.
+    clearly beats is chosen; `selection_` says why. If it is a learned metric and there are more than eight clusters,
+    these are refined in their own discriminant map, which has one column fewer than there are clusters.
 
     Parameters
     ----------
@@ -49,40 +49,41 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         A single metric to use instead of choosing one: any linear metric of this library. `AdaAM(n_clusters)` with
         head="k-means" is the paper's method.
     head : {"auto", "k-means", "graph"}, default="auto"
-        How rows are partitioned in a metric. "k-means" on the rows; "graph": small communities of the neighbour graph,
-        merged along their links, after which rows move while modularity rises. "auto" chooses with the metric.
+        How rows are partitioned in a metric. "k-means": k-means on the mapped rows. "graph": small communities of the
+        neighbour graph are merged along their links, then rows move while modularity rises. "auto" chooses both metric
+        and head.
     n_init : int, default=10
-        Starts. Of k-means the one of lowest inertia is kept; of graphs, the partition that the starts agree on. Graphs
-        of up to 5,000 rows have twice as many, those of more than 20,000 four at most, and the search gives k-means
-        three, unless it is chosen.
+        Number of starts. For k-means, the run of lowest inertia is kept; for graphs, the consensus of the starts.
+        Graphs of up to 5,000 rows have twice as many starts, those of more than 20,000 at most four. In the search,
+        k-means has at most three.
     contamination : float, default=0.0
-        Share of the rows that are labelled -1, as noise: those with the highest `outlier_scores_`. New rows with such a
-        score are labelled -1 too.
+        Share of the rows to label -1, as noise: those with the highest `outlier_scores_`. New rows with scores as high
+        are labelled -1 too.
     random_state : int, RandomState instance or None, default=0
         Seed of the starts. The default makes results the same from run to run.
     engine : {"auto", "cpu", "gpu", "dask"} or engine, default="auto"
         Where the computation runs; a given learner uses its own engine.
     verbose : int, default=0
-        1 logs each phase and each metric that was tried, with its seconds, through the logger "adaam", or on standard
-        error if that has no handler. 0 logs them at level DEBUG.
+        1 logs each phase and each metric that is tried, with its time, to the logger "adaam", or to standard error if
+        that has no handler. 0 logs them at level DEBUG.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each training row, the largest cluster first, -1 for noise; on the host also where X is a tensor, a
-        Dask array where X is one.
+        Cluster of each training row, numbered from the largest cluster on, -1 for noise; on the host even if X is a
+        tensor, a Dask array if X is one.
     probabilities_ : ndarray of shape (n_samples,)
         Strength of each row: the share of its links that lead to rows of the same cluster.
     memberships_ : csr_array of shape (n_samples, n_clusters_)
         The same for all clusters that the row has links with; rows sum to 1.
     outlier_scores_ : ndarray of shape (n_samples,)
-        How much farther away the ten nearest neighbours of a row are than their own neighbours: 0 if they are not,
-        towards 1 for outliers.
+        How much farther away the ten nearest neighbours of a row are than their own neighbours: 0 if they are not
+        farther, towards 1 for outliers.
     cluster_layers_ : tuple of ClusterLayer
         Persistent coarser and finer partitions, the coarsest first, each nested in the one before; `labels_` is layer
         `layer_`.
     layer_ : int
-        Which of the layers has `n_clusters_` clusters.
+        Index of the layer with `n_clusters_` clusters.
     selection_ : Selection
         What was tried, what was chosen and how certain the choice is; `print(model.selection_)` shows it as a table.
     head_ : str
@@ -92,21 +93,21 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     cluster_centers_ : ndarray of shape (n_clusters_, n_components_)
         Mean of each cluster in the learned space, over the rows that were partitioned.
     inertia_ : float
-        Sum of their squared distances to the cluster's centre, weighted.
+        Weighted sum of squared distances of these rows to the centre of their cluster.
     metric_ : LinearMetric
         The metric that was chosen, fitted.
     embedding_ : ndarray of shape (n_partitioned, n_components_)
-        Distinct training rows that were partitioned, in the metric: new rows take the cluster of their nearest ones.
+        Distinct training rows that were partitioned, in the learned space; new rows are assigned by the nearest ones.
     embedding_leaves_ : ndarray of shape (n_partitioned,)
-        Leaf of the dendrogram that each of them belongs to, from which its cluster in every layer follows.
+        Leaf of the dendrogram that each of them belongs to, which determines its cluster in every layer.
     embedding_radii_ : ndarray of shape (n_partitioned,)
         Distance of each to the farthest of its ten nearest neighbours.
     cluster_profiles_ : ClusterProfiles
-        What sets each cluster apart, over the rows that were partitioned, noise included; `explain()` returns it.
+        Effect sizes of the features in each cluster, over the rows that were partitioned, noise included (`explain`).
     noise_threshold_ : float
         Outlier score from which rows are noise; infinite if none are.
     components_, covariance_, eigenvalues_, mean_, n_components_, preparation_, engine_
-        Those of `metric_`, so that `transform` and the metric work as on the metric itself.
+        Those of `metric_`, so that `transform` and distances work as on the metric itself.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -114,17 +115,17 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
 
     Notes
     -----
-    A fit sees a multiset, as `AdaAM` does: equal rows are merged and counted, and the order of rows does not matter.
-    Above 10,000 distinct rows the family is tried on that many, drawn at random, and the chosen metric and head are
-    applied to all rows. Where `adaam.plan` finds all pairs too many, the metric is learned from row blocks, as by
-    `AdaAM`, a graph head partitions 20,000 rows (100,000 on a GPU), drawn at random, and the others take the cluster
-    of their nearest ones, as new rows do: the cost grows with the number of rows alone.
+    Rows are treated as a multiset, as by `AdaAM`: equal rows are merged and counted, and their order does not matter.
+    Above 10,000 distinct rows, metrics are tried on a random sample of that size, and the chosen metric and head are
+    applied to all rows. If `adaam.plan` finds all pairs too expensive, the metric is learned from row blocks, as by
+    `AdaAM`; a graph head then partitions a random sample of 20,000 rows (100,000 on a GPU), and the others are assigned
+    like new rows. So the cost grows with n, not with n².
 
-    The cost of a partition does not grow with the number of clusters. `random_state` decides which starts are tried,
-    and not which metric is chosen. A `ConvergenceWarning` is given where starts disagree on the clusters.
+    The cost of a partition does not grow with the number of clusters. `random_state` determines the starts, not which
+    metric is chosen. A `ConvergenceWarning` is given if starts disagree on the clusters.
 
-    For Dask arrays and sources that do not fit in memory, memberships and outlier scores are those of new rows:
-    `memberships_` and the others are None, and `membership_vectors` and `outlier_scores` are asked block by block.
+    For Dask arrays and sources too large to load, `memberships_`, `probabilities_` and `outlier_scores_` are None; use
+    `membership_vectors` and `outlier_scores` on blocks of rows instead.
 
     Examples
     --------
@@ -155,14 +156,14 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
-            Rows to cluster. Of memory maps, Zarr arrays and what `adaam.rows.open_rows` opens, a random GiB is kept
-            where they take more; all rows are then labelled block by block. They are read twice, and once more to
-            count rows whose number is not known.
+            Rows to cluster. Of memory maps, Zarr arrays and files opened by `adaam.rows.open_rows` that take more than
+            one GiB, a random sample of that size is used, and all rows are then labelled block by block. They are read
+            once for the sample and once for each layer, and once more if their number is not known.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
             A row of weight w counts as w equal rows. Weights that sum to less than the number of rows of positive
-            weight are relative: they are scaled to a mean of 1 over these rows.
+            weight are taken as relative and scaled to a mean of 1 over these rows.
         neighbors : tuple, sparse matrix or fitted neighbours object, default=None
             A neighbour graph of the rows for the given `learner`, as in `AdaAM.fit`.
 
@@ -218,7 +219,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         return self
 
     def _n_phases(self) -> int:
-        """Phases of a fit, at most: distinct rows and labels, and what is between."""
+        """Maximum number of phases of a fit: distinct rows, labels, and those in between."""
         on_all = self.learner is None and isinstance(self._engine(), DaskEngine)
         return 4 + (self.n_clusters == "auto") + on_all
 
@@ -232,7 +233,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     def _fit_spread(
         self, at: SpreadRows, given: dict[str, Any], task: Task, engine: DaskEngine, phase: FitPhases
     ) -> Self:
-        """Fit rows on a cluster: nothing of the size of all rows comes here unless X was here."""
+        """Fit rows on a cluster; nothing of the size of all rows is brought to this process unless X already is."""
         known = known_rows(at.rows, at.weights)
         count = None
         if self.n_clusters == "auto":
@@ -263,8 +264,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     def predict(self, X: Any, layer: int | None = None) -> IntVector:
         """Return the cluster of each row.
 
-        It is the one that most of the ten nearest training rows have, in the learned metric; of clusters found by
-        k-means, the one of nearest centre.
+        It is found by majority vote of the ten nearest training rows in the learned space or, for clusters found by
+        k-means, by the nearest centre.
 
         Parameters
         ----------
@@ -276,8 +277,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            Cluster of each row, -1 for noise where `contamination` was asked for; a tensor on the same device where X
-            is one.
+            Cluster of each row, -1 for noise if `contamination` is positive; a tensor on the same device if X is one.
         """
         check_is_fitted(self)
         chosen = self._layer(layer)
@@ -289,7 +289,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         return cast(IntVector, engine.to_host(np.concatenate(parts), X))
 
     def membership_vectors(self, X: Any, layer: int | None = None) -> csr_array:
-        """Return how surely each row belongs to the clusters around it.
+        """Return the degree to which each row belongs to the clusters around it.
 
         Parameters
         ----------
@@ -301,7 +301,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         Returns
         -------
         memberships : csr_array of shape (n_samples, n_clusters)
-            Shares of the ten nearest training rows, at most ten a row; rows sum to 1.
+            Share of the ten nearest training rows that each cluster has, so at most ten entries per row; rows sum to 1.
         """
         check_is_fitted(self)
         chosen = self.cluster_layers_[self._layer(layer)]
@@ -309,7 +309,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         return csr_array(vstack([found.memberships(labels, chosen.n_clusters) for found in self._voters(X)]))
 
     def outlier_scores(self, X: Any) -> FloatVector:
-        """Return how far each row lies from the training rows, measured by how far these lie from each other.
+        """Return how far each row is from the training rows, relative to their distances from each other.
 
         Parameters
         ----------
@@ -342,7 +342,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         return int(layer)
 
     def _mapped(self, X: Any, engine: Engine) -> Any:
-        """Rows in the metric, those of a source block by block."""
+        """Yield the rows in the learned space, those of a source block by block."""
         source = as_rows(X)
         if source is None:
             yield self._map().apply(self._rows(X, reset=False), engine)
@@ -378,7 +378,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         return np.where(found.outlier_scores(self.embedding_radii_) >= self.noise_threshold_, -1, labels)
 
     def _store_clusters(self, chosen: Chosen, contamination: float) -> Any:
-        """Keep the metric, the partition of its rows, the layers around it, and what tells the cluster of new rows."""
+        """Store the metric, the partition, the layers around it, and what new rows are assigned by."""
         self.metric_ = chosen.metric
         if hasattr(self, "feature_names_in_"):
             self.metric_.feature_names_in_ = self.feature_names_in_
@@ -405,7 +405,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         return found
 
     def _store(self, chosen: Chosen, X: Tall, contamination: float) -> None:
-        """Keep what was found, for every row of X."""
+        """Store the results for every row of X."""
         found = self._store_clusters(chosen, contamination)
         if chosen.rows.n_rows == X.shape[0]:
             scores, memberships = found.outlier_scores, found.memberships
@@ -414,7 +414,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
             def labelled(layer: int) -> IntVector:
                 return np.where(noise, -1, self.cluster_layers_[layer].labels)
 
-        else:  # equal rows were merged, rows of weight zero left out, or some of very many partitioned
+        else:  # equal rows were merged, rows of weight zero left out, or only a sample was partitioned
             engine = self._engine()
             Z = self._map().apply(X, engine)
             near = voters(Z, self._known(), engine)
@@ -430,14 +430,14 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         self.probabilities_ = own_shares(memberships, self.labels_)
 
     def _label_layers(self, labelled: Any) -> None:
-        """Give every layer the labels of all training rows."""
+        """Store the labels of all training rows in every layer."""
         self.cluster_layers_ = tuple(
             replace(layer, labels=labelled(number)) for number, layer in enumerate(self.cluster_layers_)
         )
         self.labels_ = self.cluster_layers_[self.layer_].labels
 
     def _check_loaded(self) -> None:
-        """Refuse a model file whose clusters a present clusterer cannot tell."""
+        """Raise if a loaded model lacks attributes of this version."""
         if not hasattr(self, "cluster_layers_"):
             raise ValueError(
                 "this AdaAMClustering was saved by an older version, which kept other parts of its clusters; "
@@ -453,14 +453,14 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
 
 
 def noise_threshold(scores: FloatVector, weights: FloatVector, share: float) -> float:
-    """Lowest score of the share of rows, copies counted, that are farthest out; infinite where there are none."""
+    """Lowest score among the given share of rows (copies counted) of highest scores; infinite if there are none."""
     order = np.argsort(-scores, kind="stable")
     n_noise = int(np.searchsorted(np.cumsum(weights[order]), share * weights.sum(), side="right"))
     return float(scores[order[n_noise - 1]]) if n_noise and scores[order[n_noise - 1]] > 0 else np.inf
 
 
 def check_contamination(contamination: Any) -> float:
-    """Return a share of rows to leave out as noise."""
+    """Validate the share of rows to label as noise."""
     return 0.0 if contamination == 0 else check_number("contamination", contamination, above=0.0, up_to=0.5)
 
 
@@ -472,7 +472,7 @@ def check_heads(head: Any) -> tuple[str, ...]:
 
 
 def warn_of_starts(starts: tuple[float, ...]) -> None:
-    """Tell where the answer depends on the seed."""
+    """Warn if the clusters depend on the seed."""
     if len(starts) >= FEW_STARTS and np.mean(starts) < SAME_CLUSTERS:
         warn_caller(
             f"Starts disagree: {len(starts)} of them have an adjusted Rand index of {np.mean(starts):.2f} with the "
@@ -483,13 +483,13 @@ def warn_of_starts(starts: tuple[float, ...]) -> None:
 
 
 def check_clusters(n_clusters: Any, n_samples: int, n_distinct: int) -> int:
-    """Return a number of clusters that the rows allow, with a warning where equal rows make it smaller."""
+    """Return a number of clusters that the rows allow, with a warning if equal rows make it smaller."""
     if isinstance(n_clusters, str):
         raise ValueError(f"n_clusters={n_clusters!r} is not known; use a whole number or 'auto'.")
     wanted = check_whole("n_clusters", n_clusters)
     if wanted > n_samples:
         raise ValueError(f"n_clusters={wanted} exceeds n_samples={n_samples}. Use n_clusters <= {n_samples}.")
-    if wanted > n_distinct > 1:  # a single one is refused with the reason when it is prepared
+    if wanted > n_distinct > 1:  # for a single one, the preparation raises an error that explains it
         warn_caller(
             f"n_clusters={wanted}, but X has {n_distinct} distinct rows: each is a cluster of its own.",
             ConvergenceWarning,
@@ -497,7 +497,7 @@ def check_clusters(n_clusters: Any, n_samples: int, n_distinct: int) -> int:
     return min(wanted, n_distinct)
 
 
-# What a clusterer takes over from its metric.
+# Attributes that a clusterer copies from its metric.
 _SHARED = (
     "components_",
     "covariance_",

@@ -1,4 +1,4 @@
-"""What clusters are made of: explanations and reports of a fitted clusterer."""
+"""Base class of clusterers that explain and report their clusters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,12 +14,12 @@ from adaam.metric import FeatureContributions
 from adaam.partition import ClusterLayer
 from adaam.selection import DistinctRows
 
-if TYPE_CHECKING:  # the page is loaded when it is asked for
+if TYPE_CHECKING:  # imported by `report` only
     from adaam.cluster_report import ClusterReport
 
 
 class DescribedClusters(LinearMetric):
-    """A clusterer in a linear metric that can tell what its clusters are made of."""
+    """A clusterer in a linear metric that can explain and report its clusters."""
 
     cluster_profiles_: ClusterProfiles
     labels_: IntVector
@@ -32,13 +32,13 @@ class DescribedClusters(LinearMetric):
     def explain(  # type: ignore[override]
         self, a: Any = None, b: Any = None, *, names: Sequence[str] | None = None
     ) -> ClusterProfiles | FeatureContributions:
-        """Tell what sets each cluster apart, or what each feature contributes to the distance between two rows.
+        """Explain what sets each cluster apart, or what each feature contributes to the distance between two rows.
 
         Parameters
         ----------
         a, b : array-like of shape (n_features,), default=None
-            Two rows, whose distance is explained. Without them, the clusters are: `metric_.explain()` explains the
-            metric itself.
+            Two rows whose distance is explained. Without them, the clusters are explained; `metric_.explain()` explains
+            the metric itself.
         names : sequence of str, default=None
             Names of the features, such as those of the columns that a `TableEncoder` makes; None means those seen in
             fit, or x0, x1, ...
@@ -46,8 +46,8 @@ class DescribedClusters(LinearMetric):
         Returns
         -------
         ClusterProfiles or FeatureContributions
-            Effect sizes of the features in each cluster, largest first by `top(cluster)` or in print; of two rows,
-            shares of their distance that sum to 1.
+            Effect sizes of the features in each cluster, sorted by `top(cluster)` and when printed; for two rows, the
+            features' shares of their squared distance, which sum to 1.
         """
         check_is_fitted(self)
         if a is None and b is None:
@@ -75,18 +75,18 @@ class DescribedClusters(LinearMetric):
         names : sequence of str, default=None
             Names of the features; None means those of X or of the model, or x0, x1, ...
         images : array-like of shape (n_samples, height, width[, 3]) or (height, width), default=None
-            A picture for each row; two numbers mean that the features of X are its pixels.
+            An image for each row; (height, width) means that the features of X are its pixels.
         texts : sequence of str, default=None
-            A text for each row; its cluster's most telling words are shown.
+            A text for each row; the most distinctive words of each cluster are shown.
         ids : sequence, default=None
-            What rows are called; None means their numbers.
+            Names of the rows; None means their numbers.
         table : DataFrame or mapping of str to array-like of shape (n_samples,), default=None
-            The table that X was made from, such as `TableEncoder.own_units` returns it: its columns are shown in place
-            of the features of X, in their own units.
+            The table that X was made from, as returned by `TableEncoder.own_units`, for example: its columns are shown
+            instead of the features of X, in their own units.
         columns : mapping of str to array-like of shape (n_samples,), default=None
-            Further columns to colour by and to list, of numbers or words, that took no part.
+            Further columns of numbers or words to colour by and to list, which the fit did not use.
         title : str, default="Clusters"
-            What the page is about.
+            Title of the page.
 
         Returns
         -------
@@ -99,5 +99,5 @@ class DescribedClusters(LinearMetric):
         return ClusterReport(report_data(self, X, **about, title=title))
 
     def _describe(self, rows: DistinctRows, labels: IntVector) -> None:
-        """Keep what sets the clusters of these rows apart."""
+        """Compute and store the profiles of the clusters of these rows."""
         self.cluster_profiles_ = engine_profiles(rows.X, labels, int(labels.max()) + 1, rows.weights, rows.engine)

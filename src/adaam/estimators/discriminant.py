@@ -16,10 +16,10 @@ from adaam.projection import discriminant
 
 @dataclass(eq=False, repr=False)
 class DiscriminantMetric(LinearMetric):
-    """Linear discriminant map of a partition, in the form of a learned metric.
+    """Linear discriminant map (LDA) of a partition, as a learned metric.
 
-    `AdaAMClustering` learns it from the clusters that it found in an AdaAM metric. It has at most one column fewer than
-    there are clusters, and separates them, relative to their spread, as well as any linear map can.
+    `AdaAMClustering` learns it from the clusters that it found in an AdaAM metric. It has at most one component fewer
+    than there are clusters, and separates them, relative to their spread, as well as any linear map can.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class DiscriminantMetric(LinearMetric):
     components_ : ndarray of shape (n_components_, n_features)
         Discriminant directions, the one that separates most first.
     eigenvalues_ : ndarray of shape (n_components_,)
-        Variance between clusters along each, where that within clusters is 1.
+        Variance between clusters along each component, relative to the variance within clusters.
     mean_, covariance_, n_components_, preparation_, engine_, n_features_in_, feature_names_in_
         As in `AdaAM`.
 
@@ -89,7 +89,7 @@ class DiscriminantMetric(LinearMetric):
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """Labels are needed."""
+        """Labels are required."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags

@@ -1,4 +1,4 @@
-"""What every fitted linear map offers: transform and back, distances, explanations."""
+"""Base class of all fitted linear maps: transform and its inverse, distances, explanations."""
 
 import os
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from adaam.metric import FeatureContributions, Mahalanobis, contributions
 from adaam.prepare import LinearMap, Preparation, resolve_preparation, scaled_rows
 from adaam.rows import RowSource, as_rows, checked_blocks
 
-# Entries of a map whose squares float32 can hold.
+# Largest entry of a map stored in float32; its square still fits.
 LARGEST_FLOAT32 = 1e18
 
 
@@ -39,7 +39,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or RowSource
-            Rows to map. Memory maps, Zarr arrays and what `adaam.rows.open_rows` opens are read block by block;
+            Rows to map. Memory maps, Zarr arrays and files opened by `adaam.rows.open_rows` are read block by block;
             `adaam.rows.map_to_file` writes the mapped rows block by block too.
 
         Returns
@@ -59,9 +59,9 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @in_kind
     def inverse_transform(self, Z: Any) -> FloatMatrix:
-        """Return the rows of least deviation from the mean that map to Z.
+        """Return the rows closest to the mean that map to Z.
 
-        Where the preparation scales rows to unit length, these are scaled rows: their lengths are not recovered.
+        If the preparation scales rows to unit length, the result holds scaled rows: their lengths are not recovered.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
-            Least-squares preimages; a tensor where Z is one that the engine takes.
+            Minimum-norm preimages; a tensor if Z is a tensor that the engine accepts.
         """
         check_is_fitted(self)
         engine = self._engine()
@@ -87,7 +87,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @in_kind
     def pair_distance(self, pairs: Any) -> FloatVector:
-        """Learned distance within each pair.
+        """Return the learned distance between the two rows of each pair.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Returns
         -------
         distances : ndarray of shape (n_pairs,)
-            Euclidean distances after `transform`; a tensor where `pairs` is one that the engine takes.
+            Euclidean distances after `transform`; a tensor if `pairs` is a tensor that the engine accepts.
         """
         check_is_fitted(self)
         engine = self._engine()
@@ -114,7 +114,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return distances
 
     def pair_score(self, pairs: Any) -> FloatVector:
-        """Likeness within each pair: minus its `pair_distance`, so that larger is more alike."""
+        """Return the similarity of the two rows of each pair: the negative of their `pair_distance`."""
         return -self.pair_distance(pairs)
 
     def get_metric(self) -> Mahalanobis:
@@ -125,12 +125,12 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def get_mahalanobis_matrix(self) -> FloatMatrix:
         """Return M = components_.T @ components_, of shape (n_features, n_features).
 
-        It measures rows as the preparation leaves them: scaled to unit length unless the preparation is linear.
+        It applies to rows scaled as in the preparation: to unit length if `preparation_.row_scaling` is "unit".
         """
         return self.get_metric().matrix()
 
     def explain(self, a: Any = None, b: Any = None, *, names: Sequence[str] | None = None) -> FeatureContributions:
-        """Tell what each input feature contributes to the metric, or to the distance between two rows.
+        """Explain what each input feature contributes to the metric, or to the distance between two rows.
 
         Parameters
         ----------
@@ -172,13 +172,13 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def _store_map(
         self, prepared: LinearMap, projection: Projection, moments: FloatMatrix, dtype: Any, engine: Engine
     ) -> None:
-        """Fold projection and preparation into one map with fixed signs; `moments` are those of the prepared rows."""
+        """Combine projection and preparation in one map with fixed signs; `moments` are those of the prepared rows."""
         self.preparation_, self.engine_ = resolve_preparation(self.preparation), engine.name
         signed = projection.components * row_signs(projection.components @ prepared.components)[:, None]
         components = signed @ prepared.components
-        # Covariances are with the features as they are: twice the units that the folded components were divided by.
+        # Covariances with the original features: the components were divided by the column units, so multiply twice.
         covariance = signed @ moments @ prepared.components * np.square(prepared.column_units)
-        # Units of columns may be so small or large that float32 has no room for what is made of them.
+        # Very small or very large column units may take the result out of the range of float32.
         fits = max(np.abs(components).max(), np.abs(covariance).max()) <= LARGEST_FLOAT32
         dtype = np.float32 if dtype == np.float32 and fits else np.float64
         self.components_, self.covariance_ = components.astype(dtype), covariance.astype(dtype)
@@ -187,13 +187,13 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.n_components_ = len(projection.components)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
-        """Validate rows at the door, once; arrays of the engine's own kind are checked where they are."""
+        """Validate rows once; arrays of the engine's own kind are checked where they are stored."""
         if isinstance(X, str | os.PathLike):
             raise TypeError(
                 f"X={str(X)!r} is a path, not rows. Read them into an array; or open the file by adaam.rows.open_rows, "
                 "which AdaAM and AdaAMClustering read block by block."
             )
-        # Asking whether an array has all that a row source has would take longer than mapping a row.
+        # Checking an array against the protocol of row sources would take longer than mapping a row.
         if not isinstance(X, np.ndarray) and isinstance(X, RowSource):
             raise TypeError(
                 f"{type(self).__name__} wants its rows in memory, but X is a {type(X).__name__}. Read them into an "
@@ -210,14 +210,14 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return rows
 
     def _check_magnitude(self, rows: Tall, largest: float) -> None:
-        """Refuse new rows whose distances would overflow; or their lengths, where they are to be scaled."""
+        """Raise if distances of new rows would overflow, or their lengths if rows are scaled."""
         if self.preparation_.row_scaling == "none":
             check_magnitude("X", largest, rows.dtype, learning=False)
         else:
             check_lengths("X", largest * float(np.sqrt(rows.shape[1])))
 
     def _nameless(self, rows: Any) -> Any:
-        """Check rows that cannot have names, as those of pairs, so that none are missed."""
+        """Validate rows that cannot have feature names, such as those of pairs, without a warning about it."""
         own = self._engine().own(rows, 1)
         if own is not None:
             return own
@@ -226,7 +226,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return checked
 
     def _take_features(self, source: RowSource, *, reset: bool) -> None:
-        """Remember number and names of a source's columns, or compare them with those remembered."""
+        """Store number and names of a source's features, or compare them with those stored in fit."""
         if reset:
             validate_data(self, np.empty((1, source.n_features)), reset=True, skip_check_array=True)
             if source.names is not None:
@@ -245,7 +245,7 @@ class LinearMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse rows are welcome and float32 stays float32."""
+        """Sparse rows are accepted and float32 is preserved."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
@@ -260,7 +260,7 @@ def feature_names(model: LinearMetric, given: Sequence[str] | None = None) -> tu
             n_given = "1 name" if len(given) == 1 else f"{len(given)} names"
             raise ValueError(f"names holds {n_given}, but the rows have {n} features.")
         return tuple(str(name) for name in given)
-    # Of an encoded table the metric alone knows the names: new rows come to the model without them.
+    # For an encoded table only the metric has the names, since new rows come to the model without them.
     named = model if hasattr(model, "feature_names_in_") else getattr(model, "metric_", model)
     names = getattr(named, "feature_names_in_", None)
     return tuple(f"x{j}" for j in range(n)) if names is None else tuple(str(name) for name in names)

@@ -1,4 +1,4 @@
-"""LPP as an estimator of its own, on any affinity."""
+"""LPP as an estimator, with any affinity."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -25,11 +25,11 @@ class LPP(CallbackSupportMixin, LinearMetric):
     n_components : int, default=2
         Dimension of the learned space.
     affinity : affinity learner, affinity or sparse matrix, default=None
-        Settings with a `learn(sample, neighbors)` method; None means `KNNAffinity()`, the heat-kernel graph of five
-        nearest neighbours. Or a ready affinity of the rows that `fit` will get, as its own `affinity` argument takes.
+        A learner with a `learn(sample, neighbors)` method; None means `KNNAffinity()`, the heat-kernel graph of five
+        nearest neighbours. Or a precomputed affinity of the rows passed to `fit`, as for the `affinity` of `fit`.
     scaling : {"unit", "orthonormal"}, default="unit"
         Length of each component in the prepared space: Euclidean length 1, or length 1 under X'DX. Both span the same
-        space; k-means afterwards sees the difference.
+        space, but distances, and so a subsequent k-means, differ.
     preparation : {"center", "unit", "linear"} or Preparation, default="center"
         How rows are prepared; LPP is not invariant to a shift, so rows are always centred. Directions in which the
         rows do not vary are left out.
@@ -41,7 +41,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
     eigenvalues_ : ndarray of shape (n_components_,)
         Eigenvalues, ascending: 0 for directions in which linked rows coincide.
     knn_recall_ : float or None
-        As in `AdaAM`; None where no neighbours were looked for.
+        As in `AdaAM`; None if no neighbours were searched.
     components_, mean_, covariance_, n_components_, preparation_, engine_, n_features_in_, feature_names_in_
         As in `AdaAM`.
 
@@ -80,7 +80,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
             As in `AdaAM.fit`.
         affinity : sparse matrix or affinity value, default=None
             An affinity of the rows: a symmetric sparse n x n matrix, or an object with `degrees()` and `gram(X)`.
-            It takes the place of the learner.
+            It replaces the learner.
         """
         check_whole("n_components", self.n_components)
         scaling: Any = check_word("scaling", self.scaling, ("unit", "orthonormal"))
@@ -112,7 +112,7 @@ class LPP(CallbackSupportMixin, LinearMetric):
 
 
 def given_affinity(affinity: Any, n_rows: int, engine: Engine) -> Affinity:
-    """Read an affinity the caller computed: a symmetric sparse matrix, or a value with `degrees()` and `gram(X)`."""
+    """Return an affinity given by the user: a symmetric sparse matrix, or an object with `degrees()` and `gram(X)`."""
     if not issparse(affinity):
         if hasattr(affinity, "degrees") and hasattr(affinity, "gram"):
             value: Affinity = affinity

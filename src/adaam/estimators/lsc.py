@@ -23,18 +23,18 @@ from adaam.linalg import range_eigenpairs
 
 BLOCK_BYTES = 1 << 25  # memory for the distances of one block of rows to all landmarks
 
-# Centres need only cover the rows, not settle; the authors' code runs this many iterations too.
+# Centres need only cover the rows, not converge; the authors' code runs this many iterations too.
 KMEANS_ITERATIONS = 5
 
 
 def chosen_landmarks(X: Tall, n_landmarks: int, rng: np.random.Generator, *, settled: bool) -> FloatMatrix:
-    """Draw distinct rows of X, all of them where there are no more; move them by a few k-means iterations if wanted."""
+    """Draw distinct rows of X, or all if there are no more; if `settled`, refine them by a few k-means iterations."""
     chosen = np.sort(rng.permutation(np.unique(first_equal(X)))[:n_landmarks])
     start = np.asarray(X[chosen].toarray() if issparse(X) else X[chosen])
     if not settled or len(start) < n_landmarks:
         return start
     with warnings.catch_warnings():
-        # A centre left without rows is a landmark that nothing is near to, and harmless.
+        # An empty cluster gives a landmark that no row is near to, which is harmless.
         warnings.simplefilter("ignore", ConvergenceWarning)
         search = KMeans(len(start), init=start, n_init=1, max_iter=KMEANS_ITERATIONS).fit(X)
     return np.asarray(search.cluster_centers_)
@@ -50,9 +50,9 @@ def mean_distance(X: Tall, landmarks: FloatMatrix, *, squared: bool) -> float:
 
 
 def landmark_weights(X: Tall, landmarks: FloatMatrix, n_nearest: int, bandwidth: float) -> csr_array:
-    """Gaussian weights exp(-d² / (2 bandwidth²)) of each row on its nearest landmarks, made to sum to 1.
+    """Gaussian weights exp(-d² / (2 bandwidth²)) of each row on its nearest landmarks, normalised to sum 1.
 
-    A bandwidth of 0 leaves the nearest landmark alone.
+    With a bandwidth of 0, only the nearest landmark has weight.
     """
     n_kept = min(n_nearest, len(landmarks))
 
@@ -60,7 +60,7 @@ def landmark_weights(X: Tall, landmarks: FloatMatrix, n_nearest: int, bandwidth:
         distances = np.asarray(euclidean_distances(X[rows], landmarks, squared=True), np.float64)
         columns = np.argsort(distances, axis=1, kind="stable")[:, :n_kept]
         beyond = np.take_along_axis(distances, columns, axis=1)
-        # Counted from the nearest, no row vanishes however far it is from all landmarks; the sum cancels the shift.
+        # Relative to the nearest, so that no row underflows far from all landmarks; normalising cancels the shift.
         beyond -= beyond[:, :1]
         # Divided twice: a bandwidth that is a mean of squares may have a square that overflows.
         weights = np.exp(-beyond / bandwidth / bandwidth / 2.0) if bandwidth > 0 else (beyond == 0).astype(np.float64)
@@ -72,11 +72,11 @@ def landmark_weights(X: Tall, landmarks: FloatMatrix, n_nearest: int, bandwidth:
 
 
 def landmark_directions(Z: csr_array, n_directions: int) -> FloatMatrix:
-    """Return the p x r matrix that turns landmark weights Z into spectral vectors of Z S⁻¹ Z', S the column sums of Z.
+    """Return the p x r matrix that maps landmark weights Z to spectral vectors of Z S⁻¹ Z', S the column sums of Z.
 
-    They are the leading left singular vectors of Z S^(-1/2), found from its p x p side. The constant vector, which
-    always leads, is taken out by name: where the graph falls into pieces it is one of several leading ones. A graph
-    with nothing but the constant vector gives zeros.
+    They are the leading left singular vectors of Z S^(-1/2), computed from its p x p Gram matrix. The constant vector,
+    which always leads, is removed explicitly: if the graph is disconnected, it is one of several leading ones. If
+    there is nothing but the constant vector, zeros are returned.
     """
     n, p = Z.shape
     sums = np.asarray(Z.sum(axis=0)).ravel()
@@ -84,7 +84,7 @@ def landmark_directions(Z: csr_array, n_directions: int) -> FloatMatrix:
     scaled = Z @ diags_array(scale)
     constant = np.sqrt(sums / n)
     pairs = range_eigenpairs((scaled.T @ scaled).toarray() - np.outer(constant, constant), n)
-    # The constant's own eigenvalue is 1 - 1 = 0 on paper; rounding may leave it, or all, just above the floor.
+    # The eigenvalue of the constant is 1 - 1 = 0, but rounding may leave it, or all, just above the floor.
     kept = np.flatnonzero(pairs.values > 1e-10)[:n_directions]
     if len(kept) == 0:
         return np.zeros((p, 1))
@@ -99,39 +99,39 @@ def _blocks(X: Tall, landmarks: FloatMatrix) -> list[slice]:
 class LSC(ClusterMixin, BaseEstimator):
     """Spectral clustering of a graph that links rows through landmarks, in time linear in the number of rows.
 
-    Each row is written as weights on its few nearest landmarks. Rows that share landmarks are linked; the spectral
-    vectors of that graph come from a matrix of landmarks by landmarks, and k-means clusters them.
+    Each row is represented by weights on its few nearest landmarks. Rows that share landmarks are linked; the spectral
+    vectors of that graph are computed from a landmarks x landmarks matrix and clustered by k-means.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters.
     n_landmarks : int, default=1000
-        Landmarks at most; where X has no more distinct rows, they are the landmarks.
+        Maximum number of landmarks; if X has no more distinct rows than this, they are the landmarks.
     n_nearest : int, default=5
-        Landmarks each row is written by.
+        Number of nearest landmarks that represent each row.
     landmarks : {"kmeans", "random"}, default="kmeans"
         Centres of a few k-means iterations (LSC-K), or rows drawn at random (LSC-R).
     bandwidth : {"mean", "mean-squared"} or float, default="mean"
-        h of the weights exp(-d² / (2 h²)): the mean distance of all rows to all landmarks; the mean of squared
-        distances, as in the authors' code, whose unit is off but which makes weights nearly equal; or a number.
+        h of the weights exp(-d² / (2 h²)), or a rule for it. "mean": mean distance of all rows to all landmarks.
+        "mean-squared": mean squared distance, as in the authors' code; the unit is wrong, but weights are nearly equal.
     n_init : int, default=10
-        k-means++ starts on the spectral vectors; the run of least inertia is kept.
+        Number of k-means++ starts on the spectral vectors; the run of lowest inertia is kept.
     random_state : int, RandomState instance or None, default=0
         Seed of landmarks and starts. The default makes results the same from run to run.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Cluster of each row, in the order of their first rows.
+        Cluster of each row, numbered in order of first appearance.
     landmarks_ : ndarray of shape (n_landmarks_, n_features)
         The landmarks.
     bandwidth_ : float
-        h as used.
+        The h that was used.
     directions_ : ndarray of shape (n_landmarks_, n_vectors)
-        Turns weights on landmarks into spectral vectors.
+        Matrix that maps landmark weights to spectral vectors.
     cluster_centers_ : ndarray of shape (n_clusters, n_vectors)
-        Centres among the spectral vectors, each scaled to unit length.
+        Cluster centres of the spectral vectors, which are scaled to unit length.
     n_features_in_, feature_names_in_
         As in `AdaAM`.
 
@@ -187,7 +187,7 @@ class LSC(ClusterMixin, BaseEstimator):
         self.directions_ = landmark_directions(Z, n_clusters)
         embedding = normalize(Z @ self.directions_)
         clusters = CPUEngine().kmeans(embedding, n_clusters, n_init, int(seeds[1]), np.ones(X.shape[0]))
-        # Numbered by their first row: of starts that find the same clusters, rounding decides which is kept.
+        # Numbered by first appearance, since rounding decides which of the starts with the same clusters is kept.
         order = np.argsort([np.argmax(clusters.labels == label) for label in range(n_clusters)], kind="stable")
         self.cluster_centers_ = clusters.centers[order]
         self.labels_ = np.argsort(order)[clusters.labels]
@@ -195,7 +195,7 @@ class LSC(ClusterMixin, BaseEstimator):
 
     @in_kind
     def predict(self, X: Any) -> IntVector:
-        """Return the cluster of each row: the nearest centre, once the row is written by its landmarks.
+        """Return the cluster of each row: that of the centre nearest to its spectral vector.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class LSC(ClusterMixin, BaseEstimator):
         return rows
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse rows are welcome."""
+        """Sparse rows are accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

@@ -1,4 +1,4 @@
-"""How surely rows belong to clusters, and how far they lie from all of them: for known rows and for new ones."""
+"""Memberships of rows in clusters, and outlier scores, for partitioned rows and for new ones."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Tall
 from adaam.engines import Engine
 from adaam.partition import LINKS_PER_ROW, View
 
-# A nearest row this much nearer than the farthest voter is the same row: mapped twice, it differs by rounding.
+# Up to this share of the distance of the farthest voter, the nearest voter is the row itself, mapped with rounding.
 SAME_ROW = 1e-6
 
 
@@ -29,7 +29,7 @@ class Voters:
     distances: FloatMatrix
 
     def labels(self, known: IntVector) -> IntVector:
-        """Label that most voters have; the nearest decides between equals. A row that is known keeps its own."""
+        """Label by majority vote; ties go to the nearer voters. A row that is known keeps its own label."""
         votes = known[self.indices]
         (n, n_voters), n_labels = votes.shape, int(known.max()) + 1
         if n * n_labels > 1 << 24:
@@ -49,7 +49,7 @@ class Voters:
         return shares
 
     def outlier_scores(self, radii: FloatVector) -> FloatVector:
-        """One less the voters' mean radius over the row's own, 0 where that is no larger."""
+        """1 minus the voters' mean radius over the row's own radius; 0 if the row's is not larger."""
         return outlier_scores(self.distances[:, -1], radii[self.indices].mean(axis=1))
 
 
@@ -59,18 +59,18 @@ def voters(Z: Tall, known: KnownRows, engine: Engine) -> Voters:
 
 
 def place_values(n_voters: int) -> FloatVector:
-    """Worth of a vote by place, nearest first: a little less each time, which decides ties and nothing else."""
+    """Weight of a vote by rank, nearest first: it decreases by so little that it only breaks ties."""
     return np.asarray(1.0 - np.arange(n_voters) / (2.0 * n_voters**2))
 
 
 def outlier_scores(radii: FloatVector, around: FloatVector) -> FloatVector:
-    """Score of rows whose neighbours reach so far, where those of the rows around reach so far: 0 to 1."""
+    """Outlier scores, from 0 to 1, of rows with these radii if the mean radius around each is `around`."""
     return np.where(radii > around, 1.0 - around / np.where(radii > 0, radii, 1.0), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Strengths:
-    """Of partitioned rows: share of links with each cluster, radius and outlier score."""
+    """Share of links with each cluster, radius and outlier score of partitioned rows."""
 
     memberships: csr_array
     radii: FloatVector
@@ -78,7 +78,7 @@ class Strengths:
 
 
 def strengths(view: View, labels: IntVector, n_clusters: int) -> Strengths:
-    """Measure how surely the rows of a view belong to their clusters, from their links and neighbours."""
+    """Compute memberships, radii and outlier scores of the rows of a view from their links and neighbours."""
     links = view.links
     where = links.asarray(labels)
     nodes, found, sums = (links.to_host(part) for part in links.sums_by_label(where, n_clusters))
@@ -97,16 +97,16 @@ def strengths(view: View, labels: IntVector, n_clusters: int) -> Strengths:
 
 
 def own_shares(memberships: csr_array, labels: IntVector) -> FloatVector:
-    """Membership of each row in its own cluster; 0 where it has none."""
+    """Membership of each row in its own cluster; 0 if it has none."""
     rows = np.repeat(np.arange(memberships.shape[0]), np.diff(memberships.indptr))
     own = memberships.indices == labels[rows]
     return np.bincount(rows[own], memberships.data[own], minlength=memberships.shape[0])
 
 
 def cluster_order(centers: FloatMatrix, sizes: FloatVector, scale: float) -> IntVector:
-    """Order of clusters from the largest to the smallest, so that the order of rows does not name them.
+    """Order of clusters from the largest to the smallest, so that their numbers do not depend on the order of rows.
 
-    Equal sizes are told apart by the first coordinates, of which a few are enough; rounding must not decide.
+    Ties are broken by the first few coordinates of the centres, rounded so that numerical errors have no effect.
     """
     places = np.round(centers[:, :4] / max(scale, np.finfo(np.float64).tiny), 4)
     return np.lexsort((*places.T[::-1], -np.round(sizes, 9)))

@@ -1,4 +1,4 @@
-"""The phases of a fit, told to the log and to scikit-learn's callbacks where there are any."""
+"""Phases of a fit, reported to the log and to scikit-learn's callbacks, if any."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -24,18 +24,18 @@ try:
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing to support."""
+        """Empty stand-in: this version has no callbacks."""
 
     _with_callbacks = None
 
 
 def with_callbacks(fit: Fit) -> Fit:
-    """Decorate a `fit` that opens `fit_phases`, so that callbacks end with it, also when it fails."""
+    """Decorate a `fit` that opens `fit_phases`, so that callbacks end with it, even if it fails."""
     return fit if _with_callbacks is None else _with_callbacks(fit)
 
 
 class FitPhases:
-    """What a fit tells while it runs; called with the name of a phase it gives the context to run it in."""
+    """Progress of a running fit; calling it with the name of a phase returns the context manager to run it in."""
 
     def __init__(self, model: Any, context: Any) -> None:
         self._model = model
@@ -44,9 +44,9 @@ class FitPhases:
 
     @contextmanager
     def __call__(self, name: str, n_steps: int = 0, learner: Any = None) -> Iterator["FitPhases"]:
-        """Run one phase of at most so many steps: logged with its time, and a task to callbacks.
+        """Run one phase of at most `n_steps` steps, logged with its time and reported to callbacks as a task.
 
-        Where it is the fit of another model, callbacks see the phases of that.
+        If the phase is the fit of another model, the `learner`, callbacks see the phases of that.
         """
         text, tell = f"{type(self._model).__name__} {name}", teller(self._model.verbose)
         LOGGER.debug("%s ...", text)
@@ -55,7 +55,7 @@ class FitPhases:
         tell(text)
 
     def step(self, name: str, found: str = "") -> None:
-        """Tell the log and callbacks of one more step, just done; what it found is for the log."""
+        """Report a finished step to the log and to callbacks; `found` is only appended to the log line."""
         self._tell(f"{type(self._model).__name__} {name}{found}")
         with self._task(name, 0):
             pass
@@ -74,14 +74,14 @@ class FitPhases:
 
 @contextmanager
 def fit_phases(model: Any, n_phases: int, X: Any) -> Iterator[FitPhases]:
-    """Open the phases of a fit on checked rows; inside a `fit` decorated by `with_callbacks`.
+    """Open the phases of a fit on validated rows; for use inside a `fit` decorated by `with_callbacks`.
 
-    What callbacks answer is not asked for: phases are steps of one computation, and stopping between two of them would
-    leave no model.
+    Requests of callbacks to stop are ignored: phases are steps of one computation, and stopping between two of them
+    would leave no model.
     """
     if not isinstance(model.verbose, bool | np.bool_):  # True and False are 1 and 0
         check_whole("verbose", model.verbose, at_least=0)
-    # Row blocks have the threads of BLAS all to themselves where other products are small.
+    # If products are small, BLAS is kept to one thread, so that its threads do not disturb the row blocks.
     small = X is not None and min(X.shape) <= ONE_THREAD_SIZE
     with held_threads() if small and isinstance(resolve_engine(model.engine), CPUEngine) else nullcontext():
         if _with_callbacks is None:
@@ -90,16 +90,16 @@ def fit_phases(model: Any, n_phases: int, X: Any) -> Iterator[FitPhases]:
         context = model._init_callback_context(max_subtasks=n_phases)
         context.call_on_fit_task_begin(estimator=model, X=X)
         yield FitPhases(model, context)
-        # The model is whole here, so that a copy of it, as it is, can score.
+        # The model is complete here, so a plain copy of it can score.
         context.call_on_fit_task_end(estimator=model, X=X, reconstruction_attributes=dict)
 
 
 def teller(verbose: int, pause: float = 0.0) -> Teller:
-    """Return a function that tells one line, with the seconds since the line before.
+    """Return a function that logs a line of text with the seconds since the previous line.
 
-    Lines go to the logger "adaam": at level DEBUG, or with `verbose` at level INFO. Where no handler would show those,
-    they are written to standard error: who asks to be told is told. Nothing is attached to the logger. A line that
-    comes within `pause` seconds of the one before is left out.
+    Lines go to the logger "adaam": at level DEBUG, or with `verbose` at level INFO. If no handler would show the
+    latter, they are written to standard error, so that `verbose` always has an effect. No handler is added to the
+    logger. A line within `pause` seconds of the previous one is dropped.
     """
     last = perf_counter()
 

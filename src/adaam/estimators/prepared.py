@@ -1,4 +1,4 @@
-"""The preparation alone as a metric: the baseline of everything that is learned."""
+"""The preparation alone as a metric: a baseline for learned metrics."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -59,7 +59,7 @@ class PreparedMetric(LinearMetric):
         X = self._rows(X, reset=True)
         engine = resolve_engine(self.engine)
         prepared, sample = prepared_sample(X, sample_weight, preparation, engine, rows_are_nodes=False)
-        # Prepared rows stay where they are, with their variances for eigenvalues.
+        # The identity map of prepared rows, with their variances as eigenvalues.
         projection = Projection(np.eye(len(prepared.components)), np.diag(sample.moments))
         self._store_map(prepared, projection, sample.moments, X.dtype, engine)
         return self

@@ -1,4 +1,4 @@
-"""Clustering of rows on a cluster: metric and head are chosen on a sample here, and applied to all rows there."""
+"""Clustering on a Dask cluster: metric and head are chosen locally on a sample, and applied to all rows on workers."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ HOST = CPUEngine()
 
 @dataclass(frozen=True, slots=True)
 class SpreadRows:
-    """Rows as the caller gave them, on the workers, and there without repeats, with the weights of these."""
+    """Rows as given, the same on the workers, and the distinct ones there with their weights."""
 
     X: Any
     arrived: Tall
@@ -28,7 +28,7 @@ class SpreadRows:
 
 
 def known_rows(rows: Tall, weights: Column) -> DistinctRows:
-    """Bring a sample here; its size does not grow with the number of rows."""
+    """Fetch a sample of bounded size from the workers."""
     if rows.shape[0] > SEARCH_ROWS:
         chosen = np.sort(np.random.default_rng(0).choice(rows.shape[0], SEARCH_ROWS, replace=False))
         rows, weights = rows[chosen], weights if isinstance(weights, float) else weights[chosen]
@@ -43,7 +43,7 @@ def spread_metric(chosen: Chosen, known: DistinctRows, at: SpreadRows, task: Tas
 
 
 def spread_labels(Z: Tall, known: KnownRows, labels: IntVector, threshold: float) -> Any:
-    """Cluster of each row by votes of known rows, found where the rows are."""
+    """Cluster of each row by votes of known rows, computed on the workers."""
     return row_labels(Z, partial(_voted, known=known, labels=labels, threshold=threshold))
 
 

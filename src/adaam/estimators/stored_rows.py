@@ -1,4 +1,4 @@
-"""Rows of a source that is larger than memory, as many as fit."""
+"""Rows of a source: all of a small one, a random sample of one that is too large to load."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def is_large(source: RowSource) -> bool:
 
 
 def rows_at_hand(source: RowSource, sample_weight: Any, seed: int, verbose: int) -> tuple[FloatMatrix, Any]:
-    """Return all rows of a small source, or a random GiB of a large one, with their weights; none have weight zero."""
+    """Return all rows of a small source, or a random GiB of those of positive weight of a large one; and weights."""
     if not is_large(source):
         return read_all(source), sample_weight
     weights, _, n_present = counted(source, sample_weight)
@@ -31,7 +31,7 @@ def rows_at_hand(source: RowSource, sample_weight: Any, seed: int, verbose: int)
 
 
 def counted(source: RowSource, sample_weight: Any) -> tuple[FloatVector | None, int, int]:
-    """Weights of the rows of a source, if any were given, how many rows there are, and how many of positive weight.
+    """Return the weights of a source's rows (or None), the number of rows, and how many have positive weight.
 
     A source that does not know how many rows it has is read once to count them.
     """

@@ -1,4 +1,4 @@
-"""Rows in blocks, each prepared when it is asked for: in memory, or on a cluster."""
+"""Row blocks in memory, prepared on demand, and on a cluster, prepared once."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from adaam.prepare import LinearMap, Preparation, Sample, fit_preparation, worki
 from adaam.progress import Teller
 from adaam.rows import RowsError, RowSource, checked_blocks
 
-# Prepared rows are kept between passes where all of them take no more than this; otherwise they are made again.
+# Prepared rows are cached between passes if all of them take no more than this; otherwise they are prepared again.
 KEPT_BYTES = 1 << 29
 
 
@@ -29,8 +29,8 @@ KEPT_BYTES = 1 << 29
 class SpreadBlocks:
     """Blocks in groups on the workers of a cluster, prepared once; see `BlockedRows`."""
 
-    groups: Sequence[Any]  # of blocks that are one after the other: each a list of samples, on a worker
-    first_blocks: IntVector  # of each group, and the number of all blocks
+    groups: Sequence[Any]  # of consecutive blocks: each a list of samples, on a worker
+    first_blocks: IntVector  # first block of each group, then the number of all blocks
     deal: Deal
     prepared: LinearMap
     engine: DaskEngine
@@ -42,7 +42,7 @@ class SpreadBlocks:
         return self.deal.n_blocks
 
     def totals(self, jobs: Sequence[Job], tell: Callable[[int], None]) -> list[Any]:
-        """Sum of what each job makes of its blocks; `tell` hears of each group done."""
+        """Sum of the results of each job on its blocks; `tell` is called after each group."""
         calls, places = [], []
         kernels, n_rows = self.engine.kernels, self.deal.n_used
         for place, job in enumerate(jobs):
@@ -55,7 +55,7 @@ class SpreadBlocks:
 
 
 def dealt_spread(X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engine: DaskEngine) -> SpreadBlocks:
-    """Deal rows on a cluster to blocks; those of weight zero take no part."""
+    """Shuffle rows on a cluster into blocks; rows of weight zero are left out."""
     rows = engine.asarray(X)
     n_groups, workers = min(deal.n_blocks, len(rows.sizes)), rows.workers
     first = np.arange(n_groups + 1) * deal.n_blocks // n_groups
@@ -72,7 +72,7 @@ def dealt_spread(X: Tall, weights: Column, deal: Deal, prepared: LinearMap, engi
 def prepared_blocks(
     kernels: str, n_rows: int, group: tuple[Tall, Column], sizes: IntVector, prepared: LinearMap
 ) -> list[Sample]:
-    """Rows of a group as samples, blocks of so many rows one after the other, each prepared as on one machine."""
+    """Split a group into consecutive blocks of the given sizes, each prepared as on one machine."""
     X, weights = group
     host = task_engine(kernels, n_rows, int(max(sizes)))
     samples = []
@@ -83,7 +83,7 @@ def prepared_blocks(
 
 
 def group_sum(work: Callable[[Sample], Any], kernels: str, n_rows: int, group: list[Sample], blocks: IntVector) -> Any:
-    """Sum over some blocks of a group, which another worker may have prepared, with other kernels than this one has."""
+    """Sum of `work` on some blocks of a group, which another worker, with other kernels, may have prepared."""
     host = task_engine(kernels, n_rows, max(sample.n_rows for sample in group))
     samples = [sample if sample.engine == host else replace(sample, engine=host) for sample in group]
     return reduce(add, [work(samples[block]) for block in blocks])
@@ -91,14 +91,14 @@ def group_sum(work: Callable[[Sample], Any], kernels: str, n_rows: int, group: l
 
 @dataclass(frozen=True, slots=True)
 class BlockedRows:
-    """Raw rows, the order that lays them out block after block, and the map that prepares them.
+    """Raw rows, their order block after block, and the map that prepares them.
 
-    Equal rows are merged within a block and counted, as a fit on all pairs does with all rows.
+    Equal rows within a block are merged and counted, as all rows are in a fit on all pairs.
     """
 
     X: Tall
     weights: Column  # of the rows of X
-    order: IntVector | None  # row of X at each place of the deal; None where X is laid out so already
+    order: IntVector | None  # row of X at each place of the shuffle; None if X is in that order already
     deal: Deal
     prepared: LinearMap
     engine: Engine
@@ -125,7 +125,7 @@ class BlockedRows:
         return sample
 
     def totals(self, jobs: Sequence[Job], tell: Callable[[int], None]) -> list[Any]:
-        """Sum of what each job makes of its blocks; `tell` hears of each block done."""
+        """Sum of the results of each job on its blocks; `tell` is called after each block."""
         items = [(job, block) for job, given in enumerate(jobs) for block in given.blocks]
 
         def part(item: int) -> Any:
@@ -138,7 +138,7 @@ class BlockedRows:
 def added_up(
     n_jobs: int, places: Sequence[tuple[int, int]], parts: Iterable[Any], tell: Callable[[int], None]
 ) -> list[Any]:
-    """Sum of the parts of each job, as they come; a part's place is its job and the last of its blocks."""
+    """Sum of the parts of each job, as they arrive; `places` has the job and the last block of each part."""
     found: list[Any] = [None] * n_jobs
     for (job, last), part in zip(places, parts, strict=True):
         found[job] = part if found[job] is None else found[job] + part
@@ -147,7 +147,7 @@ def added_up(
 
 
 def engine_of_blocks(engine: Engine, deal: Deal) -> Engine:
-    """Return the engine with kernels for the rows of all blocks: numba is faster for one too, once it is imported."""
+    """Return the engine with kernels chosen by the rows of all blocks: once imported, numba is faster for one too."""
     if isinstance(engine, CPUEngine):
         return replace(engine, kernels=chosen_kernels(engine.kernels, deal.n_used))
     return engine
@@ -156,7 +156,7 @@ def engine_of_blocks(engine: Engine, deal: Deal) -> Engine:
 def dealt_array(
     X: Tall, weights: Column, deal: Deal, preparation: Preparation, engine: Engine
 ) -> BlockedRows | SpreadBlocks:
-    """Deal rows in memory, or on a cluster, to blocks, and prepare those that take part; of weight zero none do."""
+    """Assign rows in memory or on a cluster to blocks, and fit their preparation; rows of weight zero are left out."""
     engine = engine_of_blocks(engine, deal)
     everything = deal.n_used == deal.n_rows
     if everything and isinstance(engine, DaskEngine):
@@ -178,7 +178,7 @@ def dealt_array(
 def taken_rows(
     source: RowSource, weights: FloatVector | None, deal: Deal, tell: Teller
 ) -> tuple[FloatMatrix, FloatVector | None]:
-    """Read a source and keep the rows that take part, with their weights, in the order of the deal."""
+    """Read a source and keep the rows that take part, with their weights, in the order of the shuffle."""
     X, held = np.empty((deal.n_used, source.n_features), source.dtype), np.empty(deal.n_used)
     n_present = 0
     for start, block in checked_blocks(source):

@@ -1,4 +1,4 @@
-"""Random row blocks: settings, and the keyed shuffle that assigns rows to blocks without a table of them."""
+"""Random row blocks: settings, and the keyed shuffle that assigns rows to blocks without storing a permutation."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator
 from adaam._checks import check_whole
 from adaam._typing import IntVector
 
-# Chosen by angles to the fit on all pairs (decision 0010); a cluster needs rows of its own in each block.
+# Chosen by the angles to a fit on all pairs (decision 0010); every cluster needs enough rows in each block.
 BLOCK_ROWS = 5_000
 BLOCK_ROWS_PER_CLUSTER = 100
-SHUFFLE_ROUNDS = 6
+SHUFFLE_ROUNDS = 6  # of the Feistel network
 
 
 @dataclass(eq=False, repr=False)
@@ -59,13 +59,13 @@ class RowBlocks(BaseEstimator):
         check_whole("random_state", self.random_state, at_least=0)
 
     def block_rows(self, n_clusters: int) -> int:
-        """Rows of a block, at most."""
+        """Largest number of rows of a block."""
         return max(BLOCK_ROWS, BLOCK_ROWS_PER_CLUSTER * n_clusters) if self.n_rows is None else self.n_rows
 
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """Which of n rows take part, and in which block: the same whatever order or pieces rows are read in.
+    """Which of n rows take part, and in which block, independent of the order or pieces in which rows are read.
 
     Each row has a place in a shuffle of 0..n-1; the first `n_used` places, cut into `n_blocks` equal parts, are the
     blocks.
@@ -87,7 +87,7 @@ class Deal:
 
 
 def shuffled(numbers: IntVector, n: int, seed: int) -> IntVector:
-    """Permute 0..n-1 by a keyed Feistel network: a bijection that is computed for any part of the numbers alone."""
+    """Permute 0..n-1 by a keyed Feistel network: a bijection that can be evaluated for any subset of the numbers."""
     half = np.uint64(max(1, -(-max(1, n - 1).bit_length() // 2)))
     mask = np.uint64((1 << int(half)) - 1)
     keys = np.random.SeedSequence(seed).generate_state(SHUFFLE_ROUNDS, np.uint64)
@@ -99,7 +99,7 @@ def shuffled(numbers: IntVector, n: int, seed: int) -> IntVector:
         return left << half | right
 
     out = turned(np.asarray(numbers, np.uint64))
-    # The network permutes a power of four; what lands past n walks on along its cycle until it is back inside.
+    # The network permutes a power of four; numbers that land at n or above are permuted again (cycle walking).
     outside = np.flatnonzero(out >= n)
     while len(outside):
         out[outside] = turned(out[outside])

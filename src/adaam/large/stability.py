@@ -1,4 +1,4 @@
-"""How firm the directions of a map are: fits of two disjoint halves of the rows, compared."""
+"""Stability of the directions of a map: comparison of fits on two disjoint halves of the rows."""
 
 from dataclasses import dataclass
 
@@ -8,23 +8,23 @@ from scipy.linalg import subspace_angles
 from adaam._typing import FloatMatrix, FloatVector
 from adaam.linalg import eigh, symmetric
 
-FIRM_DEGREES = 30.0
+FIRM_DEGREES = 30.0  # largest angle between the halves in a direction that counts as firm
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stability:
-    """Angles in degrees between what two disjoint halves of the rows teach.
+    """Angles in degrees between the maps learned from two disjoint halves of the rows.
 
-    Both are angles between columns of mapped rows, so that the length of a component does not count. The fit itself
-    rests on twice the rows of a half: where angles are small, its own error is about half of what is told here. What it
-    does not tell is how far pairs within blocks are from all pairs.
+    Both are angles between columns of mapped rows, so that the length of a component does not matter. The fit itself
+    uses twice the rows of a half: if angles are small, its own error is about half of them. They do not measure how far
+    pairs within blocks are from all pairs.
 
     Attributes
     ----------
     angles : ndarray of shape (n_components,)
         Principal angles between the spaces that the two halves learn, ascending: how many directions they share.
     directions : ndarray of shape (n_components,)
-        Angle of each component of the fit to the space that a half learns, the larger of the two: which components
+        Angle of each component of the fit to the space that a half learns, the larger of the two; small for components
         to trust.
     n_rows : int
         Rows in a half.
@@ -55,7 +55,7 @@ def stability(components: FloatMatrix, halves: list[FloatMatrix], gram: FloatMat
     products = stacked @ gram @ stacked.T
     lengths = np.sqrt(np.diag(products))
     values, vectors = eigh(symmetric(products / np.outer(lengths, lengths)))
-    # Columns with the same angles between them as the columns of mapped rows have.
+    # Columns with the same pairwise angles as the columns of mapped rows.
     columns = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     fit, first, second = np.split(columns, [len(components), len(components) + len(halves[0])], axis=1)
     directions = [max(subspace_angles(column[:, None], half)[0] for half in (first, second)) for column in fit.T]

@@ -1,4 +1,4 @@
-"""Partitions of a neighbour graph: what they are worth, and ways to find them."""
+"""Partitions of a neighbour graph: how they are found and scored."""
 
 from adaam.partition.communities import Draws, local_communities, refined
 from adaam.partition.consensus import FEW_ROWS, best_partition, consensus_partition

@@ -1,4 +1,4 @@
-"""A partition that does not hang on a seed: what several starts agree on."""
+"""Consensus partition of several starts, which depends less on the seed than a single one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,32 +10,32 @@ from adaam.partition.exchange import Partition, partition
 from adaam.partition.modularity import modularity_gain, row_modularity
 from adaam.partition.view import View
 
-# What is left of the weight of a link between rows that no start puts together (Poulin, Theberge 2018).
+# Factor on the weight of a link between rows that no start puts in one cluster (Poulin, Theberge 2018).
 LEAST_WEIGHT = 0.05
-# Starts that agree by more than this have nothing to settle; no more are made where the first few do.
+# Adjusted Rand index above which starts agree; if the first few do, no more are made and no consensus is needed.
 AGREED = 0.99
 FIRST_STARTS = 3
-# So few rows are partitioned in no time, and their consensus hangs on which starts were made: they have more of them.
+# Up to this many rows, partitions are fast and the consensus depends on the starts: MORE_STARTS times as many are made.
 FEW_ROWS = 5_000
 MORE_STARTS = 2
-# Of very many, whose partitions take long and differ less, no more starts than these.
+# Above this many rows, partitions take long and vary less: no more than FEW_STARTS are made.
 MANY_ROWS = 20_000
 FEW_STARTS = 4
 
 
 def consensus_partition(view: View, n_clusters: int, seed: int, n_starts: int) -> tuple[Partition, tuple[float, ...]]:
-    """Partition the rows of a view several times, and again along the links on which these partitions agree.
+    """Partition the rows of a view several times, and again along links weighted by the agreement of these partitions.
 
-    Partitions of nearly equal modularity may differ widely, and which of them is highest hangs on the seed. So links
-    are weighted by the share of starts that have both rows in one cluster, and a partition along these links is taken
-    (Lancichinetti, Fortunato 2012), unless a start has clearly more modularity on the links as they are.
+    Partitions of nearly equal modularity may differ widely, and the seed decides which of them is best. So links are
+    weighted by the share of starts that put both rows in one cluster, and the rows are partitioned along these links
+    (Lancichinetti, Fortunato 2012), unless a start has a clearly higher modularity on the original links.
 
     Returns
     -------
     partition : Partition
-        The consensus; the partition of highest modularity where all starts agree, or where it is clearly better.
+        The consensus, or the start of highest modularity if all starts agree or if it is clearly better.
     agreement : tuple of float
-        Adjusted Rand index of each start with it; of each other start where one of them was taken.
+        Adjusted Rand index of each start with it; of each other start if it is a start itself.
     """
     starts: list[Partition] = []
     if view.n_rows <= FEW_ROWS:
@@ -58,18 +58,18 @@ def consensus_partition(view: View, n_clusters: int, seed: int, n_starts: int) -
 
 
 def best_partition(view: View, n_clusters: int, seed: int, starts: range) -> Partition:
-    """Partition of highest modularity of some starts."""
+    """Return the partition of highest modularity among some starts."""
     return max(_partitions(view, n_clusters, seed, starts), key=_modularity)
 
 
 def _partitions(view: View, n_clusters: int, seed: int, starts: range) -> list[Partition]:
     _ = view.links
-    # A partition runs on one thread, so several run side by side, also where a device does part of the work.
+    # A partition runs on one thread, so several run in parallel, also if a GPU does part of the work.
     return list(ordered_map(lambda start: partition(view, n_clusters, seed + start), starts))
 
 
 def _agreed_links(view: View, starts: Sequence[Partition]) -> Any:
-    """Links, weighted by the share of partitions that have both rows in one cluster."""
+    """Links, weighted by the share of partitions that put both rows in one cluster."""
     links = view.links
     together = sum((start.labels[links.nodes] == start.labels[links.others]) * (1.0 / len(starts)) for start in starts)
     return links.scaled(LEAST_WEIGHT + (1.0 - LEAST_WEIGHT) * together)

@@ -14,7 +14,7 @@ _Merges: TypeAlias = tuple[IntVector, IntVector, FloatVector, FloatVector]  # tw
 
 Places: TypeAlias = tuple[FloatMatrix, FloatVector]  # mean row and number of rows of each node
 
-# Parts of a graph that no link joins, beyond so many of the largest, first join the nearest of these.
+# Connected components beyond this many of the largest are first joined to the nearest of these.
 MOST_PARTS = 2048
 
 
@@ -25,9 +25,9 @@ class Dendrogram:
     Attributes
     ----------
     merges : array of shape (m - 1, 2)
-        A leaf of either cluster: the one that stands for both from then on, and one that stands for none any more.
+        A leaf of each of the two clusters: the first represents the merged cluster from then on, the second none.
     resolutions : array of shape (m - 1,)
-        Resolution below which the merged cluster has the higher modularity; 0 where no link joins the two.
+        Resolution below which the merged cluster has the higher modularity; 0 if no link joins the two.
     modularities : array of shape (m,)
         Entry c - 1 is the modularity of c clusters.
     """
@@ -66,22 +66,22 @@ def joined(merges: IntMatrix, n_leaves: int) -> IntVector:
 
 
 def dendrogram(links: Links, places: Callable[[], Places], within: IntVector | None = None) -> Dendrogram:
-    """Merge the two nodes whose links exceed chance by the largest factor, until one is left.
+    """Repeatedly merge the two nodes whose links exceed chance by the largest factor, until one is left.
 
     That factor, links between the two times all links over the product of their degrees, is the resolution at which
     modularity is the same with and without the merge. It is an average over pairs of rows, so it favours neither large
     nor small clusters, and merging never raises it; therefore all pairs that are each other's best can be merged at
-    once (the dendrogram of Bonald et al. 2018, by rounds of reciprocal nearest neighbours). Where no two clusters
-    are linked, the one of fewest rows joins the nearest centre.
+    once (the dendrogram of Bonald et al. 2018, by rounds of reciprocal nearest neighbours). If no two clusters are
+    linked, the one of fewest rows is joined to the one of nearest centre.
 
     Parameters
     ----------
     links : Links of m nodes
-        Links between communities, with what is inside each as its loop.
+        Links between communities; links inside a community are its loop.
     places : callable
-        Gives the mean row of each node and how many rows it has, copies counted; asked for where parts are not linked.
+        Returns mean row and number of rows (copies counted) of each node; called only if the graph is disconnected.
     within : array of shape (m,), default=None
-        Clusters that must be whole before any two of them merge.
+        Cluster of each node; all nodes of a cluster merge before any two clusters do.
     """
     m = links.n_nodes
     total = float(links.degrees.sum()) or 1.0
@@ -89,7 +89,7 @@ def dendrogram(links: Links, places: Callable[[], Places], within: IntVector | N
     found: list[_Merges] = []
     left = _merged(left, total, found)
     if left.inside is not None and left.links.n_nodes > 1:
-        # Parts of a cluster that no link joins are put together; then clusters may merge with each other.
+        # Unlinked parts of a cluster are merged; then clusters may merge with each other.
         kept, labels = np.unique(left.inside, return_inverse=True)
         found.append(_whole(labels, left.leaves, left.links.degrees / total))
         lowest = np.full(len(kept), m)
@@ -101,16 +101,16 @@ def dendrogram(links: Links, places: Callable[[], Places], within: IntVector | N
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What is left after some merges: links between clusters, the lowest leaf of each, and the cluster of each leaf."""
+    """State after some merges: links between clusters, the lowest leaf of each, and the cluster of each leaf."""
 
     links: Links
     leaves: IntVector
     owner: IntVector
-    inside: IntVector | None  # what only nodes of may merge
+    inside: IntVector | None  # only nodes of equal value may merge
 
 
 def _merged(left: _Left, total: float, found: list[_Merges]) -> _Left:
-    """Merge all pairs of nodes that are each other's best, again and again until there are none."""
+    """Merge all pairs of nodes that are each other's best, repeatedly until there are none."""
     links, leaves, owner, inside = left.links, left.leaves, left.owner, left.inside
     if links.compiled:
         return _merged_by_loops(left, total, found)
@@ -167,7 +167,7 @@ def _whole(labels: IntVector, leaves: IntVector, masses: FloatVector) -> _Merges
 def _in_order(
     found: list[_Merges], left: _Left, places: Callable[[], Places], within: IntVector | None, total: float
 ) -> Dendrogram:
-    """Sort merges by resolution, and append those of parts that no link joins."""
+    """Sort merges by resolution, and append those of connected components."""
     empty = (np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0), np.empty(0))
     a, b, factors, expected = (np.concatenate(part) for part in zip(empty, *found, strict=True))
     inner = np.zeros(len(a), dtype=bool) if within is None else within[a] == within[b]
@@ -176,7 +176,7 @@ def _in_order(
     gains = 2.0 * np.concatenate([expected[order] * (factors[order] - 1.0), -parts.expected])
     merges = np.concatenate([np.column_stack([a, b])[order], parts.merges])
     resolutions = np.concatenate([factors[order], np.zeros(len(parts.merges))])
-    # One cluster has modularity 0; going back from it, every merge is undone.
+    # One cluster has modularity 0; from there, the merges are undone one by one.
     modularities = np.concatenate([[0.0], -np.cumsum(gains[::-1])])
     return Dendrogram(merges.astype(np.intp), resolutions, modularities)
 
@@ -188,7 +188,7 @@ class _Parts:
 
 
 def _merged_parts(owner: IntVector, leaves: IntVector, masses: FloatVector, places: Callable[[], Places]) -> _Parts:
-    """Join parts of the graph that no link joins: each time the one of fewest rows, and the one of nearest centre."""
+    """Merge connected components: each time the one of fewest rows with the one of nearest centre."""
     n_parts = len(leaves)
     merges = np.empty((max(0, n_parts - 1), 2), dtype=np.intp)
     expected = np.empty(max(0, n_parts - 1))

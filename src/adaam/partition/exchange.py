@@ -1,4 +1,4 @@
-"""Partitions along links: clusters of a dendrogram exchange parts while modularity rises."""
+"""Partitions of a graph: clusters of a dendrogram exchange parts while modularity rises."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,19 +13,19 @@ from adaam.partition.dendrogram import dendrogram, joined
 from adaam.partition.modularity import modularity, modularity_gain, row_modularity
 from adaam.partition.view import Merging, View, cluster_means, merging
 
-# From one round of exchange to the next there are so many times more parts.
+# Factor by which the number of parts grows from one round of exchange to the next.
 PART_RATIO = 1.5
-# Of the ways to merge two clusters and split a third, so many are tried in a round, the most promising first.
+# Moves (merge two clusters and split a third) tried per round, the most promising first.
 N_TRIES = 10
 MOST_ROUNDS = 3
-SWAPPED_PARTS, SWAPPED_PARTS_PER_CLUSTER = 512, 8
+SWAPPED_PARTS, SWAPPED_PARTS_PER_CLUSTER = 512, 8  # dendrogram parts for these moves: 512, or 8 per cluster if more
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Clusters of rows along their links."""
+    """Clusters of rows, their modularity, and the dendrogram they were made from."""
 
-    labels: Any  # (n,), where the links are
+    labels: Any  # (n,), stored like the links
     modularity: float
     merging: Merging
 
@@ -34,10 +34,10 @@ def partition(view: View, n_clusters: int, seed: int) -> Partition:
     """Partition the rows of a view into `n_clusters` along their links.
 
     Small communities are merged, each time the two whose links exceed chance by the largest factor. Then clusters
-    exchange parts while modularity rises, first large ones (Noack, Rotta 2009): the parts are those of the dendrogram.
-    Where two clusters had better be one, and a third one two, no exchange leads there; so two are merged and one is
-    split while modularity rises. At the end single rows move. The cost is that of a few dozen passes over the links,
-    whatever the number of clusters.
+    exchange parts of the dendrogram while modularity rises, large parts first (Noack, Rotta 2009). If two clusters
+    should be one and a third should be two, no exchange leads there, so two are merged and one is split while
+    modularity rises. Finally single rows move. The cost is that of a few dozen passes over the links, whatever the
+    number of clusters.
     """
     links, draws = view.links, view.draws(seed)
     found = merging(view, n_clusters, draws)
@@ -50,9 +50,9 @@ def partition(view: View, n_clusters: int, seed: int) -> Partition:
 
 
 def _exchanged(merging: Merging, n_clusters: int, draws: Draws) -> IntVector:
-    """Cluster of each leaf of the dendrogram, after clusters exchanged smaller and smaller parts of it."""
+    """Return the cluster of each leaf of the dendrogram after clusters exchanged smaller and smaller parts of it."""
     tree = merging.tree
-    # Graphs of parts, each made from the next finer one.
+    # Graphs of parts, from fine to coarse, each contracted from the one before.
     graphs = [merging.between]
     parts: list[IntVector] = [np.arange(tree.n_leaves)]
     n_parts = tree.n_leaves / PART_RATIO
@@ -73,21 +73,21 @@ def _exchanged(merging: Merging, n_clusters: int, draws: Draws) -> IntVector:
 
 
 def _majority(parts: IntVector, clusters: IntVector, degrees: FloatVector, n_clusters: int) -> IntVector:
-    """Cluster that has most of each part, by degree: parts may have been taken apart before."""
+    """Cluster that has most of each part by degree: an exchange of coarser parts may have split it."""
     n_parts = int(parts.max()) + 1
     keys, held = summed(parts * n_clusters + clusters, np.maximum(degrees, np.finfo(float).tiny), n_parts * n_clusters)
     place = keys // n_clusters
     first = np.searchsorted(place, np.arange(n_parts))
     most = np.maximum.reduceat(held, first)
-    best = np.flatnonzero(held == most[place])[::-1]  # of equals the lowest comes last, and is kept
+    best = np.flatnonzero(held == most[place])[::-1]  # reversed, so that ties go to the lowest cluster
     found = np.empty(n_parts, dtype=np.intp)
     found[place[best]] = keys[best] % n_clusters
     return found
 
 
 def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int, draws: Draws) -> IntVector:
-    """Merge two clusters and split a third as long as modularity rises; clusters are those of leaves."""
-    # Parts of clusters are moved as the dendrogram has them, of many leaves not the smallest.
+    """Merge two clusters and split a third as long as modularity rises; `clusters` holds the cluster of each leaf."""
+    # The parts that move are clusters of the dendrogram, coarser than its leaves if these are many.
     coarse = merging.tree.cut(max(SWAPPED_PARTS, SWAPPED_PARTS_PER_CLUSTER * n_clusters))
     pairs, part = np.unique(clusters * (int(coarse.max()) + 1) + coarse, return_inverse=True)
     m = len(pairs)
@@ -128,10 +128,10 @@ def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int,
 
 
 def _second_halves(merges: IntMatrix, clusters: IntVector) -> npt.NDArray[np.bool_]:
-    """Tell the leaves of one half of each cluster, which its last merge put together with the other."""
+    """Return a mask of one half of each cluster: one of the two parts that its last merge joined."""
     m = len(clusters)
     last = np.zeros(len(merges), dtype=bool)
-    # Of merges in reversed order the first of each cluster is its last.
+    # The last merge of each cluster is its first one in reversed order.
     last[len(merges) - 1 - np.unique(clusters[merges[::-1, 0]], return_index=True)[1]] = True
     halves = joined(merges[~last], m)
     first_leaf = np.unique(clusters, return_index=True)[1]
@@ -141,7 +141,7 @@ def _second_halves(merges: IntMatrix, clusters: IntVector) -> npt.NDArray[np.boo
 def _promising(
     links: Links, clusters: IntVector, second: npt.NDArray[np.bool_], n_clusters: int
 ) -> list[tuple[int, int, int]]:
-    """Clusters to split, and pairs to merge, in order of what both together change modularity by."""
+    """Return the most promising moves (cluster to split, two to merge), sorted by their gain in modularity."""
     degrees, total = links.degrees, links.degrees.sum()
     nodes, others, weights = links.nodes, links.others, links.weights
     crossing = (clusters[nodes] == clusters[others]) & (second[nodes] != second[others])

@@ -10,12 +10,12 @@ from adaam.partition.dendrogram import Dendrogram, dendrogram
 from adaam.partition.separation import splits
 from adaam.partition.view import Merging, View, cluster_means
 
-# A number of clusters persists where the resolution can change by this factor without changing it.
+# Least persistence of a layer: the factor by which the resolution can change without changing the number of clusters.
 PERSISTENT = 1.2
-# At most so many layers on either side of the given partition, each with so many times more clusters than the last.
+# Maximum number of layers on either side of the given partition, and least ratio of numbers of clusters of two layers.
 LAYERS_EACH_SIDE = 3
 APART = 1.4
-# No layer has more clusters than so many times those of the given partition.
+# Maximum number of clusters of a layer, as a multiple of those of the given partition.
 FINEST = 20
 
 
@@ -28,17 +28,17 @@ class ClusterLayer:
     n_clusters : int
         Number of clusters.
     labels : ndarray of shape (n_samples,)
-        Cluster of each training row, the largest cluster first; a Dask array where X is one.
+        Cluster of each training row, the largest cluster first; a Dask array if X is one.
     sizes : ndarray of shape (n_clusters,)
         Rows in each cluster, copies counted.
     firmness : ndarray of shape (n_clusters,)
-        How far each cluster is separate from the one it is nearest to: 1 means that no links join the two, 0 that as
-        many do as join the halves of one homogeneous cloud.
+        How separate each cluster is from the nearest other one: 1 if no links join the two, 0 if they are joined like
+        the two halves of a homogeneous cloud.
     persistence : float
         Factor by which the resolution of modularity can change without changing the number of clusters, as found in
         the dendrogram.
     leaves : ndarray of shape (n_leaves,)
-        Cluster of each leaf of the dendrogram, which new rows are assigned by.
+        Cluster of each leaf of the dendrogram, by which new rows are assigned.
     """
 
     n_clusters: int
@@ -100,7 +100,7 @@ def _by_size(clusters: IntVector, sizes: FloatVector) -> IntVector:
 
 
 def _persistence(tree: Dendrogram, n_clusters: int) -> float:
-    """Factor between the resolutions at which clusters appear and vanish; infinite where nothing joins them."""
+    """Factor between the resolutions at which clusters appear and vanish; infinite if no links join them."""
     before, after = tree.n_leaves - n_clusters - 1, tree.n_leaves - n_clusters
     if n_clusters < 2 or after >= len(tree.resolutions) or before < 0:
         return 1.0
@@ -123,7 +123,7 @@ def _persistent_numbers(tree: Dendrogram, given: int) -> list[int]:
 
 
 def _firmness(tree: Dendrogram, clusters: IntVector, n_clusters: int, ratios: FloatVector) -> FloatVector:
-    """One less the ratio of the merge that each cluster vanishes in."""
+    """1 minus the link ratio (`Split.ratio`) of the first merge of each cluster."""
     firmness = np.ones(n_clusters)
     first = tree.n_leaves - n_clusters
     owner = clusters.copy()

@@ -1,4 +1,4 @@
-"""Modularity: how much more often links stay inside clusters than chance would have it."""
+"""Modularity: the share of links that stay inside clusters, minus the share expected by chance."""
 
 from typing import Any, NamedTuple
 
@@ -7,26 +7,26 @@ import numpy as np
 from adaam._typing import FloatVector
 from adaam.engines.links import Links
 
-# A gain must be more than so many standard errors to be told from chance.
+# Standard errors that a gain must exceed to be clear.
 N_ERRORS = 2.0
 
 
 class Gain(NamedTuple):
-    """Modularity of one partition above another's, and its standard error over the rows."""
+    """Difference in modularity between two partitions, and its standard error over the rows."""
 
     value: float
     standard_error: float
 
     @property
     def is_clear(self) -> bool:
-        """Whether the gain is more than two standard errors."""
+        """Whether the gain exceeds two standard errors."""
         return self.value > N_ERRORS * self.standard_error
 
 
 def row_modularity(links: Links, labels: Any) -> FloatVector:
-    """What each row adds to the modularity: its share of links within its cluster, less the expected share.
+    """Contribution of each row to the modularity: its share of links within its cluster, minus the expected share.
 
-    Expected is what rows of the same degrees would have if links fell at random (Newman, Girvan 2004).
+    The expected share is that of random links between rows of the same degrees (Newman, Girvan 2004).
     """
     degrees = links.degrees
     total = degrees.sum()
@@ -45,6 +45,6 @@ def modularity(links: Links, labels: Any) -> float:
 
 
 def modularity_gain(rows: FloatVector, than: FloatVector) -> Gain:
-    """Gain of one partition over another, each by what the same rows add to its modularity on its own graph."""
+    """Gain of one partition over another, from the `row_modularity` of the same rows, each on its own graph."""
     difference = rows - than
     return Gain(float(difference.sum()), float(np.sqrt(len(difference)) * difference.std()))

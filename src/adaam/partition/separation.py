@@ -1,4 +1,4 @@
-"""How far two clusters are apart, measured by what a cut through one homogeneous cloud leaves between its halves."""
+"""Separation of two clusters: the links between them, relative to the two halves of a homogeneous cloud."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from adaam.engines.blocks import for_each, row_blocks
 from adaam.partition.dendrogram import Dendrogram
 from adaam.partition.view import Merging, View
 
-# Rows of a cluster that its extent is measured on.
+# Maximum number of rows of a cluster on which its extent is measured.
 EXTENT_ROWS = 200
-# Clusters whose extents are measured together.
+# Number of clusters whose extents are measured in one batch.
 BATCH = 8
 
 
 def halved_cloud(n_rows: float, dimension: float, n_neighbors: int, roundness: float) -> float:
     """Links between the two halves of a Gaussian cloud that is cut through its centre, across its longest axis.
 
-    Returned is the sum, over the two halves, of the share of a half's links that cross the cut. A row whose k
-    neighbours lie within a radius r, small beside the cloud, has a part of them beyond the cut that depends on its
-    distance from it; integrating that part over the cloud gives
+    The result is the sum over the two halves of the share of a half's links that cross the cut. If the k neighbours of
+    a row lie within a radius r much smaller than the cloud, the share of them beyond the cut depends on the distance of
+    the row from the cut; integrating this share over the cloud gives
 
         2 E|u| (k / (n V))^(1/D) (1 - 1/D)^(-(D-1)/2) roundness
 
@@ -54,7 +54,7 @@ class Split:
     """A merge of the dendrogram, seen as the split of a cluster in two."""
 
     n_rows: tuple[float, float]  # of either part, copies counted
-    # Sum of the parts' shares of links to the other part, of those within the two, plus two standard errors if any.
+    # Sum over the parts of the share of links to the other part among those within the two, plus two standard errors.
     shared: float
     cloud: float  # the same for the halves of a homogeneous cloud of this size, dimension and extent
     dimension: float  # intrinsic dimension of the two together
@@ -66,7 +66,7 @@ class Split:
 
 
 def splits(view: View, merging: Merging, n_merges: int) -> list[Split]:
-    """Look at the last `n_merges` merges of a dendrogram, the last first."""
+    """Return the last `n_merges` merges of a dendrogram as splits, the last merge first."""
     tree = merging.tree
     if n_merges < 1:
         return []
@@ -79,7 +79,7 @@ def splits(view: View, merging: Merging, n_merges: int) -> list[Split]:
     within = _weights_within(merging, first)
     graph = view.graph.host()
     n_neighbors = max(1, round(len(graph.indices) / max(1, graph.n_rows)))
-    # Rows in the order of the leaves: those of each cluster side by side.
+    # Rows in the order of the leaves, in which every cluster is contiguous.
     place = np.empty(tree.n_leaves, dtype=np.intp)
     place[parts.leaves] = np.arange(tree.n_leaves)
     rows = np.argsort(place[communities], kind="stable")
@@ -95,13 +95,12 @@ def splits(view: View, merging: Merging, n_merges: int) -> list[Split]:
         n_first, n_second = np.diff(sizes_before[[begin, middle, end]]).tolist()
         degree_first, degree_second = np.diff(degrees_before[[begin, middle, end]]).tolist()
         between = float(resolution) * degree_first * degree_second / total
-        # Only links that stay within the two tell how they are joined: a piece of a cloud has most of its links
-        # elsewhere, all around it.
+        # Only links within the two parts count: a piece of a cloud has most of its links to other pieces around it.
         kept_first = max(within[p] + between, 1.0) / max(degree_first, 1.0)
         kept_second = max(within[q] + between, 1.0) / max(degree_second, 1.0)
         within[p] += within[q] + 2.0 * between
-        # Links are counts: what two standard errors more would be is what counts as joining the two. Parts that no
-        # link joins are apart for certain.
+        # Links are counts with a sampling error: two standard errors are added. Parts without any link between them are
+        # certainly separate.
         upper = between + 2.0 * np.sqrt(between + 1.0) if between > 0.0 else 0.0
         shared = upper / n_neighbors * (1.0 / (n_first * kept_first) + 1.0 / (n_second * kept_second))
         here = slice(starts[begin], starts[end])
@@ -118,7 +117,7 @@ def splits(view: View, merging: Merging, n_merges: int) -> list[Split]:
 
 
 class _MergedParts(NamedTuple):
-    """Leaves in an order in which every cluster is a run of them, and where the two parts of each merge lie in it."""
+    """Leaves in an order in which every cluster is contiguous, and the positions of the two parts of each merge."""
 
     leaves: IntVector
     begin: IntVector  # of the first part
@@ -128,7 +127,7 @@ class _MergedParts(NamedTuple):
 
 
 def _merged_parts(tree: Dendrogram, first: int) -> _MergedParts:
-    """Lay out the leaves for all merges but the first few."""
+    """Order the leaves for all merges from merge `first` on."""
     labels = tree.cut(tree.n_leaves - first)
     merged = labels[tree.merges[first:]]
     lengths = np.bincount(labels)
@@ -139,7 +138,7 @@ def _merged_parts(tree: Dendrogram, first: int) -> _MergedParts:
     begins = np.zeros(len(lengths), dtype=np.intp)
     for (p, q), (length, _) in zip(merged[::-1].tolist(), spans[::-1], strict=True):
         begins[q] = begins[p] + length
-    # What is merged into a cluster goes behind it, so a cluster begins where its first part does.
+    # The second part of a merge is placed behind the first, so a cluster begins where its first part does.
     begin = begins[merged[:, 0]]
     middle = begin + np.array([length for length, _ in spans])
     leaves = np.argsort(begins[labels], kind="stable")
@@ -147,12 +146,12 @@ def _merged_parts(tree: Dendrogram, first: int) -> _MergedParts:
 
 
 def _sums_before(values: FloatVector) -> FloatVector:
-    """Sum of the entries before each place, and of all."""
+    """Prefix sums: of the entries before each place, and of all."""
     return np.concatenate([[0.0], np.cumsum(values)])
 
 
 def _weights_within(merging: Merging, n_merges: int) -> FloatVector:
-    """Weight of the links within each cluster that is left after the first merges."""
+    """Weight of the links within each cluster after the first `n_merges` merges."""
     tree, between = merging.tree, merging.between
     labels = tree.cut(tree.n_leaves - n_merges)
     inside = labels[between.nodes] == labels[between.others]
@@ -173,8 +172,8 @@ def _inverse_dimensions(graph: NeighborGraph) -> FloatVector:
 
 
 def _roundness_of_each(view: View, some: Sequence[IntVector], n_axes: IntVector) -> FloatVector:
-    """Roundness of clusters, of some rows each."""
-    # Rows of all clusters come to the host together: asking a device once for each would take longer.
+    """Roundness of clusters, each measured on some of its rows."""
+    # One transfer of the rows of all clusters to the host is faster than one for each.
     Z = np.asarray(view.engine.to_host(view.Z[np.concatenate(some)]), dtype=np.float64)
     lengths = np.array([len(rows) for rows in some])
     extents = np.split(Z, np.cumsum(lengths)[:-1])

@@ -11,22 +11,22 @@ from adaam.engines.links import Links
 from adaam.partition.communities import Draws, local_communities
 from adaam.partition.dendrogram import Dendrogram, dendrogram
 
-# Neighbours of each row in the graph that partitions are made and judged on.
+# Neighbours of each row in the graph on which partitions are found and scored.
 LINKS_PER_ROW = 10
-# Communities that merging starts from must be at least so many times the clusters that are wanted.
+# Least number of communities to start merging from, as a multiple of the wanted number of clusters.
 COMMUNITIES_PER_CLUSTER = 3
-# By how much the resolution rises where communities are too few.
+# Factor by which the resolution is raised if there are too few communities.
 FINER = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Distinct rows in some metric, with their links; what is made from them is made once."""
+    """Distinct rows in a metric, with their neighbour graph and links, which are computed once."""
 
-    Z: Tall  # (n, m), where the engine works
+    Z: Tall  # (n, m), where the engine computes
     weights: FloatVector  # (n,), on the host
     engine: Engine
-    ranks: IntVector | None = None  # order in which random numbers are given to rows; None means their own
+    ranks: IntVector | None = None  # order in which random numbers are assigned to rows; None means that of the rows
     _made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -36,7 +36,7 @@ class View:
 
     @property
     def graph(self) -> Graph:
-        """The ten nearest others of each row."""
+        """Graph of the ten nearest neighbours of each row."""
         if "graph" not in self._made:
             n_neighbors = links_per_row(self.weights.sum())
             column = self.engine.asarray(self.weights)
@@ -46,7 +46,7 @@ class View:
 
     @property
     def links(self) -> Links:
-        """Links to the ten nearest others."""
+        """Links of that graph."""
         if "links" not in self._made:
             self._made["links"] = self.graph.links(self.weights)
         links: Links = self._made["links"]
@@ -65,22 +65,22 @@ class View:
 class Merging:
     """Small communities of rows and their dendrogram."""
 
-    communities: Any  # (n,), where the links are
+    communities: Any  # (n,), stored like the links
     between: Links  # links between communities, on the host, since there are few
     tree: Dendrogram
 
     def labels(self, links: Links, n_clusters: int) -> Any:
-        """Cluster of each row where the tree has `n_clusters` left, before rows are moved."""
+        """Cluster of each row when `n_clusters` are left in the dendrogram, before single rows move."""
         return links.asarray(self.tree.cut(n_clusters))[self.communities]
 
 
 def links_per_row(size: float) -> int:
-    """Neighbours of each row that links are made of, where there are so many others."""
+    """Neighbours to which each row is linked: `LINKS_PER_ROW`, or fewer if there are fewer other rows."""
     return int(min(LINKS_PER_ROW, max(1, size - 1)))
 
 
 def merging(view: View, n_clusters: int, draws: Draws) -> Merging:
-    """Find small communities, enough to make `n_clusters` of, and merge them."""
+    """Find small communities, enough for `n_clusters` clusters, and merge them."""
     links, resolution = view.links, 1.0
     wanted = min(COMMUNITIES_PER_CLUSTER * n_clusters, links.n_nodes // 2)
     communities, m = local_communities(links, resolution, draws)

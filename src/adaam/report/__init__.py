@@ -1,1 +1,1 @@
-"""Reports: pictures and pages made from results, never from fitting."""
+"""Reports: figures and pages built from stored results; nothing is fitted here."""

@@ -1,4 +1,4 @@
-"""The paper's figures as data: what is drawn is worked out from records here, and drawn elsewhere."""
+"""The paper's figures as data: computed from records here, drawn elsewhere."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ class Series:
     y: tuple[float, ...]
     spread: tuple[float, ...]
     dashed: bool = False
-    group: str = ""  # what lines of one colour have in common: the method
+    group: str = ""  # the method; lines of one group share a colour
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Panel:
     style: Literal["line", "bars"] = "line"
     log_y: bool = False
     whole_x: bool = False
-    mark: tuple[float, str] | None = None  # a vertical line and what it says
-    y_range: tuple[float, float] | None = None  # None: as the values need
+    mark: tuple[float, str] | None = None  # position and label of a vertical line
+    y_range: tuple[float, float] | None = None  # None: from the values
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Chart:
 
 
 def all_charts(records: Sequence[Record]) -> list[Chart]:
-    """Return every figure that the records fill."""
+    """Return every figure that the records have data for."""
     alone, machine = timed_alone(records)
     # Figures 1a and 2 are of whole data sets, Fig. 3 of their first rows.
     whole = [each for each in summaries(records) if each.setting.n_rows is None]
@@ -71,7 +71,7 @@ def all_charts(records: Sequence[Record]) -> list[Chart]:
 
 
 def _magnitudes(record: Record) -> Panel:
-    """Histogram of |Δ| before pruning, the cut marked."""
+    """Histogram of |Δ| before pruning, with the cut marked."""
     counts, cut = np.array(record["counts"], dtype=float), float(record["cut"])
     centers = (np.arange(len(counts)) + 0.5) * float(record["top"]) / len(counts)
     kept = 100 * counts[centers >= cut].sum() / counts.sum()
@@ -88,13 +88,13 @@ def _panels(
     y_label: str = "accuracy (%)",
     y_and_spread: Callable[[Summary], tuple[float, float]] = lambda each: (100 * each.average, 100 * each.spread),
 ) -> list[Panel]:
-    """A panel a data set, a line a method and preparation; lines of a single point are left out."""
+    """One panel per data set, with one line per method and preparation; lines of a single point are left out."""
     panels = []
     for dataset, group in by_dataset(found).items():
         lines: dict[tuple[str, str], dict[float, Summary]] = {}
         for each in group:
             points = lines.setdefault(each.setting.row, {})
-            # Of two cases at the same place the one of more rounds tells more.
+            # Of two cases at the same x, the one with more rounds counts.
             points[x(each)] = max(points.get(x(each), each), each, key=lambda one: one.rounds)
         several = {method for method, preparation in lines if preparation == "literature"}
         series = []
@@ -111,7 +111,7 @@ def _panels(
 
 
 def _range(series: Sequence[Series]) -> tuple[float, float]:
-    """A range of at least five points of accuracy, lest changes of a tenth fill the picture."""
+    """A range of at least five points of accuracy, so that differences of a tenth do not fill the axis."""
     y, spread = (np.concatenate([getattr(each, name) for each in series]) for name in ("y", "spread"))
     low, high = float((y - spread).min()), float((y + spread).max())
     middle, half = (low + high) / 2, max((high - low) * 0.55, 2.5)

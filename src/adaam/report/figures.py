@@ -12,10 +12,10 @@ from adaam.palette import cluster_color, cluster_colors
 from adaam.report.charts import Chart, Panel
 from adaam.report.summary import method_colors
 
-MAX_POINTS = 20_000  # more would hide one another
+MAX_POINTS = 20_000  # points drawn; more would hide one another
 IMAGES_PER_CLUSTER = 12
 FORMATS = (".png", ".pdf", ".svg")
-# Of charts. Without the date, equal records give equal files.
+# File formats of charts, with their metadata. Without the date, equal records give equal files.
 CHART_FORMATS: dict[str, dict[str, None] | None] = {"png": None, "pdf": {"CreationDate": None}}
 PANEL_INCHES = (4.6, 3.6)
 
@@ -28,7 +28,7 @@ def check_drawable(target: str) -> None:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return a figure bound to no window system and no global state."""
+    """Return a figure that uses neither a window system nor global state."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -39,7 +39,7 @@ def new_figure(width: float, height: float) -> Any:
 def draw_clusters(
     X: FloatMatrix, Z: FloatMatrix, labels: IntVector, centers: FloatMatrix, shape: tuple[int, int] | None, target: str
 ) -> None:
-    """Draw mapped rows Z by cluster to a file and, for rows X that are images, some from its centre outwards."""
+    """Draw mapped rows Z to a file, coloured by cluster and, if rows X are images, some images of each cluster."""
     figure = new_figure(13 if shape else 7, 6.5)
     left, *right = figure.subfigures(1, 2, width_ratios=[1, 1]) if shape else [figure]
     axes = left.subplots()
@@ -66,7 +66,7 @@ def _draw_images(
     distances = np.linalg.norm(Z - centers[labels], axis=1)
     for cluster, row in enumerate(grid):
         members = np.flatnonzero(labels == cluster)
-        # Evenly spread over the cluster's radius, so that the picture shows its doubtful members too.
+        # Evenly spaced ranks by distance, so that the picture shows borderline members too.
         ranked = members[np.argsort(distances[members])]
         chosen = ranked[np.linspace(0, len(ranked) - 1, min(len(ranked), IMAGES_PER_CLUSTER)).astype(int)]
         for place, axes in enumerate(row):
@@ -83,14 +83,14 @@ def _write_number(axes: Any, cluster: int, place: Any, **style: Any) -> None:
 
 
 def write_chart(chart: Chart, folder: Path) -> None:
-    """Draw a figure and write it in every format, each file whole or not at all."""
+    """Draw a figure and write it in every format, each file atomically."""
     n_columns = min(2, len(chart.panels))
     n_rows = -(-len(chart.panels) // n_columns)
     width, height = PANEL_INCHES
     # Room for the legend, which would hide points inside the axes.
     figure = new_figure(width * n_columns + 2.2, height * n_rows)
     figure.suptitle(chart.title)
-    # One colour a method, its preparations alike, in every figure; what is no method comes after them.
+    # One colour per method, whatever its preparation, in every figure; other series get the colours after these.
     places = method_colors()
     handles: dict[str, Any] = {}
     grid = figure.subplots(n_rows, n_columns, squeeze=False).ravel()

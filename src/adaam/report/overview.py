@@ -1,4 +1,4 @@
-"""What a newcomer wants to know first: what won, and how AdaAM stands beside what people use today."""
+"""Overview for new readers: which method won, and how AdaAM compares with the methods people use today."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ import numpy as np
 from adaam.bench.datasets import title_of
 from adaam.report.summary import Summary, by_dataset, method_title, paper_accuracy
 
-CHOICE = "adaam-clustering"  # what this library would run for them
-TODAY = ("kmeans", "pca", "spectral", "umap", CHOICE)  # what most users would run, and beside it our choice
+CHOICE = "adaam-clustering"  # the method this library recommends to most users
+TODAY = ("kmeans", "pca", "spectral", "umap", CHOICE)  # methods that most users run, and ours
 OWN = ("adaam", CHOICE)
 
 
@@ -36,19 +36,19 @@ class Standing:
 
     @property
     def lead(self) -> Score | None:
-        """What the page leads with: the chosen clustering, or AdaAM where that was not run."""
+        """The score shown first: the chosen clustering, or AdaAM if that was not run."""
         return self.chosen or self.ours
 
     def is_best(self, score: Score | None) -> bool:
-        """Whether a score is the best average, as shown with one digit; alone a method has beaten nobody."""
+        """Whether a score is the best average, rounded as shown to one digit; False if only one method was run."""
         return score is not None and self.n_methods > 1 and round(score.average, 1) >= round(self.best.average, 1)
 
 
 def standings(found: Iterable[Summary]) -> list[Standing]:
-    """Return where each data set stands in these cases."""
+    """Return the standing of each data set."""
     sets = []
     for dataset, group in by_dataset(found).items():
-        # Of a method's preparations the better one stands for it, to the other methods' favour.
+        # The best of a method's preparations counts, which favours the methods that ours are compared with.
         averages = {each.setting.method: 100 * each.average for each in sorted(group, key=lambda each: each.average)}
         scores = {name: Score(method_title(name), average) for name, average in averages.items()}
         others = [score for name, score in scores.items() if name not in OWN]
@@ -68,7 +68,7 @@ def standings(found: Iterable[Summary]) -> list[Standing]:
 
 
 def findings(sets: Sequence[Standing]) -> list[str]:
-    """Return sentences, each true of exactly these standings."""
+    """Return sentences that summarise these standings."""
     ours = [(each, each.ours) for each in sets if each.ours is not None]
     chosen = [(each, each.chosen) for each in sets if each.chosen is not None]
     if not ours:
@@ -89,7 +89,7 @@ def findings(sets: Sequence[Standing]) -> list[str]:
 
 
 def _rank(name: str, runs: Sequence[tuple[Standing, Score]]) -> str:
-    """How a method stands among all that were run; nothing where it was not."""
+    """Rank of a method among all that were run; empty if it was not run."""
     if not runs:
         return ""
     won = [each.title for each, score in runs if each.is_best(score)]
@@ -112,7 +112,7 @@ def _rank(name: str, runs: Sequence[tuple[Standing, Score]]) -> str:
 
 
 def _compared(name: str, runs: Sequence[tuple[Standing, Score]], other: str) -> str:
-    """How a method stands beside one that people run today; nothing where the two were run nowhere."""
+    """Comparison of a method with one of `TODAY`; empty if no data set has both."""
     title = method_title(other)
     gaps = [score.average - rival.average for each, score in runs for rival in each.today if rival.name == title]
     if not gaps:

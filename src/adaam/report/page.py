@@ -1,4 +1,4 @@
-"""The page: records and exhibits in, one self-contained HTML file out."""
+"""The evaluation page: one self-contained HTML file, built from records and exhibits."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -24,7 +24,7 @@ from adaam.tables import counted
 
 NAME = "report.html"
 UNKNOWN = "not recorded"
-N_QUERIES = 5  # rows whose neighbours are shown before any is chosen
+N_QUERIES = 5  # rows whose neighbours are shown until the reader selects one
 N_CONFUSIONS = 3
 NO_EXHIBIT = "There are no pictures beside these records; adaam reproduce makes them."
 FIGURE_NOTES = {
@@ -51,14 +51,14 @@ LINKS = {
 
 
 def write_page(records: Sequence[Record], exhibits: Sequence[Exhibit], folder: Path) -> Path:
-    """Write the page, whole or not at all."""
+    """Write the page atomically."""
     with atomic_file(folder / NAME) as stream:
         stream.write(page(records, exhibits, webpage.plotly_script()).encode())
     return folder / NAME
 
 
 def page(records: Sequence[Record], exhibits: Sequence[Exhibit], charting: str) -> str:
-    """Return the page as text: a pure function of all records of a file, the exhibits at hand and plotly.js."""
+    """Return the page as text: a pure function of the records of a file, the exhibits and the text of plotly.js."""
     found = default_summaries(records)
     sets, charts = standings(found), all_charts(records)
     parts = {
@@ -122,7 +122,7 @@ def _standing(each: Standing) -> str:
 
 
 def _swatch(name: str) -> str:
-    """Return a dot in the colour that a method has in every figure; the paper's figures for it have a ring."""
+    """Return a dot in the colour that a method has in every figure; a ring if the name is of the paper's result."""
     method, is_paper, _ = name.partition(", the paper")
     place = method_colors().get(method)
     if place is None:
@@ -132,7 +132,7 @@ def _swatch(name: str) -> str:
 
 
 def difference(exhibits: Sequence[Exhibit]) -> str:
-    """Say how the two methods of this library differ, and where the learned metric was taken."""
+    """Describe how the two methods of this library differ, and on which data sets the learned metric was chosen."""
     told = (
         "AdaAM is the paper's method: it learns one metric, and k-means follows. AdaAMClustering also considers the "
         "rows as they are and clusters along the neighbour graph; it takes a learned metric only where that clearly "
@@ -171,7 +171,7 @@ def _panel(place: int, exhibit: Exhibit) -> str:
 
 
 def payload(exhibit: Exhibit) -> dict[str, Any]:
-    """Return all the page shows of a data set: numbers as JSON, pictures as PNG."""
+    """Return everything the page shows of a data set: numbers as JSON, pictures as PNG."""
     about, facts = exhibit.about, facts_of(exhibit.about["session"])
     n_rows, height, width = exhibit.tiles.shape
     lists = ("rows", "classes", "clusters", "chosen_clusters", "features", "confusion", "chosen_confusion")
@@ -205,12 +205,12 @@ def same_class(exhibit: Exhibit, nearest: IntMatrix) -> float:
 
 
 def queries(n_rows: int, seed: int) -> list[int]:
-    """Draw rows by chance, so that none is shown for its looks."""
+    """Draw random rows, so that the examples are not hand-picked."""
     return list(np.random.default_rng(seed).choice(n_rows, min(N_QUERIES, n_rows), replace=False).tolist())
 
 
 def confusions(counts: IntMatrix) -> list[list[int]]:
-    """Return the largest errors: class, the class whose cluster took its rows, and how many."""
+    """Return the largest errors: class, class of the cluster that its rows were assigned to, number of rows."""
     errors = counts * (1 - np.eye(len(counts), dtype=counts.dtype))
     order = np.argsort(-errors, axis=None, kind="stable")[:N_CONFUSIONS]
     found = [[*divmod(int(place), len(counts)), int(errors.flat[place])] for place in order]
@@ -223,7 +223,7 @@ def _session(number: int, session: tuple[dict[str, str], int]) -> str:
     lines = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs.items())
     try:
         started = f"{datetime.fromisoformat(facts['started']).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    except ValueError:  # words that stand for an unknown moment
+    except ValueError:  # UNKNOWN: not a date
         started = facts["started"]
     return (
         f'<details class="session"{" open" if number == 1 else ""}><summary>Session {number}: {escape(started)}, '
@@ -232,7 +232,7 @@ def _session(number: int, session: tuple[dict[str, str], int]) -> str:
 
 
 def sessions(records: Sequence[Record]) -> list[tuple[dict[str, str], int]]:
-    """Return what each session says of itself and the number of its records; those before any are of unknown origin."""
+    """Return the facts of each session and its number of records; records before any session are of unknown origin."""
     found: list[tuple[dict[str, str], int]] = []
     for record in records:
         is_head = record.get("kind") == "session"
@@ -243,7 +243,7 @@ def sessions(records: Sequence[Record]) -> list[tuple[dict[str, str], int]]:
 
 
 def facts_of(head: Record) -> dict[str, str]:
-    """Return what a session says of itself."""
+    """Return the facts that the first record of a session holds."""
     versions = dict(head.get("versions") or {})
     facts = {
         "command": head.get("command"),

@@ -1,4 +1,4 @@
-"""What records say, case by case: averages, extremes and spread over rounds, and the paper's figures beside them."""
+"""Summaries of records by case: average, maximum and spread over rounds, and the paper's results."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ PAPER: dict[str, Any] = tomllib.loads((files("adaam.report") / "paper.toml").rea
 
 
 class Setting(NamedTuple):
-    """A case as records tell it."""
+    """The fields of a record that identify its case."""
 
     dataset: str
     method: str
@@ -34,13 +34,13 @@ class Setting(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether all rows, the paper's k and one pass were used: what Table 1 shows."""
+        """Whether all rows, the paper's k and one pass were used, as in Table 1."""
         return self[3:] == (None, None, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Rounds of one case taken together; shares of 1, seconds, bytes."""
+    """Summary of the rounds of one case: scores as fractions, times in seconds, memory in bytes."""
 
     setting: Setting
     n: int
@@ -58,18 +58,18 @@ class Summary:
 
 
 def setting_of(record: Record) -> Setting:
-    """Return the case that a record is of."""
+    """Return the case of a record."""
     return Setting._make(map(record.get, Setting._fields))
 
 
 def distinct(records: Iterable[Record], kind: str = "score") -> list[Record]:
-    """Records of one kind; of records of the same round, the last counts."""
+    """Return the records of one kind; of several records of the same round, the last counts."""
     found = {identity(record): record for record in records if record.get("kind") == kind}
     return list(found.values())
 
 
 def summaries(records: Iterable[Record]) -> list[Summary]:
-    """Take the rounds of each case together, in the order of the data sets and methods that the library lists."""
+    """Summarise the rounds of each case, in the library's order of data sets and methods."""
     groups: dict[Setting, list[Record]] = {}
     for record in distinct(records):
         groups.setdefault(setting_of(record), []).append(record)
@@ -112,8 +112,8 @@ def by_dataset(found: Iterable[Summary]) -> dict[str, list[Summary]]:
 def timed_alone(records: Iterable[Record]) -> tuple[list[Record], str]:
     """Return the records whose times can be compared, and the machine they were taken on.
 
-    They are those of sessions that ran one case at a time, on the one machine with most of them: fits beside each other
-    slow each other down. Records without a session are taken to be of one machine.
+    These are from sessions that ran one case at a time, since concurrent fits slow each other down, and from the
+    machine with most such records. Records without a session count as records of one machine.
     """
     groups: dict[str, list[Record]] = {}
     machine, is_alone = "", True
@@ -127,32 +127,32 @@ def timed_alone(records: Iterable[Record]) -> tuple[list[Record], str]:
 
 
 def row_order(method: str, preparation: str) -> tuple[Any, ...]:
-    """Place of a method's row: the library's order of methods, then of preparations."""
+    """Sort key of a method's row: the library's order of methods, then of preparations."""
     return (*_place(method), *_place(preparation))
 
 
 def setting_order(setting: Setting) -> tuple[Any, ...]:
-    """Place of a case: the library's order of data sets, then of methods and preparations, then of settings."""
+    """Sort key of a case: the library's order of data sets, then of methods and preparations, then of settings."""
     settings = (setting.n_rows or 0, setting.n_neighbors or 0, setting.n_iter)
     return (*_place(setting.dataset), *row_order(*setting.row), *settings)
 
 
 def _place(name: str) -> tuple[int, str]:
-    """Names that the library lists in its order, others after them by the alphabet."""
+    """Sort key of a name: those the library lists in its order, then others alphabetically."""
     return (LISTED.index(name) if name in LISTED else len(LISTED), name)
 
 
 def paper_accuracy(dataset: str, method: str) -> tuple[float | None, float | None]:
-    """Return the paper's average and maximum in per cent, where it has them."""
+    """Return the paper's average and maximum in per cent, None for what it lacks."""
     values = PAPER["table1"].get(dataset, {}).get(method, [])
     return (*values, None, None)[:2]
 
 
 def method_title(name: str) -> str:
-    """Return how a method is named to people."""
+    """Return the title of a method."""
     return METHODS[name].title if name in METHODS else name
 
 
 def method_colors() -> dict[str, int]:
-    """Return each method's place in the palette, by its title: the same colour in every figure."""
+    """Return each method's index in the palette, by its title: the same colour in every figure."""
     return {method.title: place for place, method in enumerate(METHODS.values())}

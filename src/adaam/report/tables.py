@@ -1,4 +1,4 @@
-"""Tables made from records alone, and their forms: terminal text, Markdown, CSV, LaTeX (booktabs) and HTML."""
+"""Tables built from records, and their formats: terminal text, Markdown, CSV, LaTeX (booktabs) and HTML."""
 
 import csv
 import io
@@ -33,21 +33,21 @@ MISSING = "–"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value as it is shown, whether it is the best of its column, and what the paper has in its place."""
+    """A value as shown, whether it is the best of its column, and the paper's value."""
 
     text: str
     best: bool = False
     paper: str = ""
 
     def words(self, best: str, clean: Callable[[str], str] = str) -> str:
-        """Return the value, the best in a form of its own, and the paper's in brackets."""
+        """Return the value, formatted by `best` if it is the best, and the paper's in brackets."""
         own = clean(self.text)
         return (best.format(own) if self.best else own) + (f" ({self.paper})" if self.paper else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Named columns and rows of cells; the first `n_names` columns are words, the others numbers."""
+    """Named columns and rows of cells; the first `n_names` columns are text, the others numbers."""
 
     name: str
     title: str
@@ -58,17 +58,17 @@ class Table:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What stands below the table."""
+        """Notes shown below the table."""
         return (*self.remarks, *(["In brackets: the paper."] if any(self.with_paper) else []))
 
     @property
     def with_paper(self) -> tuple[bool, ...]:
-        """Whether any cell of each column has a value of the paper beside it."""
+        """For each column, whether any of its cells has a value of the paper."""
         return tuple(any(row[j].paper for row in self.rows) for j in range(len(self.columns)))
 
 
 def all_tables(records: Sequence[Record]) -> list[Table]:
-    """Return every table that the records fill."""
+    """Return every table that the records have data for."""
     found = default_summaries(records)
     alone, machine = timed_alone(records)
     tables = [
@@ -81,11 +81,11 @@ def all_tables(records: Sequence[Record]) -> list[Table]:
 
 
 def accuracy_table(found: Sequence[Summary], left_out: Sequence[str] = ()) -> Table:
-    """Table 1: average and maximum accuracy of every method on every set, the paper's beside ours."""
+    """Table 1: average and maximum accuracy of every method on every data set, with the paper's."""
     averages: dict[tuple[str, str], list[float]] = {}
     for each in found:
         averages.setdefault(each.setting.row, []).append(each.average)
-    # Methods run on more data sets come first, then those of the better average over them.
+    # Methods run on more data sets come first; of those on equally many, the one of better average.
     places = {row: (-len(own), -sum(own) / len(own), *row_order(*row)) for row, own in averages.items()}
     rows = sorted(places, key=places.__getitem__)
     columns: list[tuple[str, list[Cell]]] = []
@@ -106,7 +106,7 @@ def accuracy_table(found: Sequence[Summary], left_out: Sequence[str] = ()) -> Ta
 
 
 def skip_notes(records: Iterable[Record]) -> list[str]:
-    """Return a line for each reason, with the data sets it kept a method from; cases run since are not among them."""
+    """Return a line for each reason why a case was skipped, with the data sets; cases that were run are left out."""
     run = set(map(setting_of, distinct(records)))
     reasons: dict[str, dict[str, None]] = {}
     for record in distinct(records, "skip"):
@@ -116,7 +116,7 @@ def skip_notes(records: Iterable[Record]) -> list[str]:
 
 
 def scores_table(found: Sequence[Summary]) -> Table:
-    """Return a line for each case: what Table 1 has, and spread, NMI and ARI, which the paper lacks."""
+    """Return a line for each case: the columns of Table 1, and spread, NMI and ARI, which the paper lacks."""
     rows: list[tuple[Cell, ...]] = []
     for dataset, cases in by_dataset(found).items():
         group = sorted(cases, key=lambda each: -each.average)
@@ -141,7 +141,7 @@ def scores_table(found: Sequence[Summary]) -> Table:
 
 
 def statistics_table(found: Sequence[Summary]) -> Table:
-    """Table 2: sizes of the data sets, the paper's beside those that were run."""
+    """Table 2: sizes of the data sets as run, with the paper's."""
     rows = []
     for dataset, group in by_dataset(found).items():
         each = group[-1]
@@ -154,7 +154,7 @@ def statistics_table(found: Sequence[Summary]) -> Table:
 
 
 def times_table(found: Sequence[Summary], machine: str = "") -> Table:
-    """Seconds of a fit and the memory it took beyond what the process held before, of fits that ran alone."""
+    """Time and memory (beyond what the process held before) of fits that ran alone."""
     rows = sorted({each.setting.row for each in found}, key=lambda row: row_order(*row))
     columns: list[tuple[str, list[Cell]]] = []
     for dataset, group in by_dataset(found).items():
@@ -171,7 +171,7 @@ def times_table(found: Sequence[Summary], machine: str = "") -> Table:
 
 
 def cases_table(records: Sequence[Record]) -> Table:
-    """Return a line for every case of the records: how its numbers were made, and by which session."""
+    """Return a line for every case of the records: how its numbers were computed, and in which session."""
     latest: dict[tuple[Any, ...], tuple[int, Record]] = {}  # of records of the same round, the last counts
     session = 0
     for record in records:
@@ -211,7 +211,7 @@ def cases_table(records: Sequence[Record]) -> Table:
 
 
 def _place_of(setting: Setting) -> str:
-    """Where the page shows a case."""
+    """The table or figure that shows a case."""
     if setting.is_default:
         return "Table 1"
     if setting.n_rows is not None:
@@ -236,7 +236,7 @@ def _by_method(
 
 
 def _numbers(values: Sequence[float | None], paper: Sequence[float | None] = ()) -> list[Cell]:
-    """Cells of a column; values that show alike are best alike."""
+    """Cells of a column; all values that equal the best as shown are marked."""
     shown = [MISSING if value is None else f"{value:.2f}" for value in values]
     known = [float(word) for word in shown if word != MISSING]
     best = f"{max(known):.2f}" if len(known) > 1 else None
@@ -326,7 +326,7 @@ LATEX_SIGNS = str.maketrans(
 
 
 def escaped(words: str) -> str:
-    """Return words with LaTeX's own signs made harmless."""
+    """Return text with LaTeX's special characters escaped."""
     return words.translate(LATEX_SIGNS)
 
 
@@ -335,11 +335,11 @@ RENDERERS: dict[str, Callable[[Table], str]] = {".txt": text, ".md": markdown, "
 
 PAPER_NAMES = {"table1": "Table 1. ", "table2": "Table 2. "}
 OURS = frozenset(map(method_title, OWN))
-LONG = 40  # lines from which a table scrolls in its box
+LONG = 40  # tables with more lines scroll in their box
 
 
 def html_table(table: Table) -> str:
-    """Return a table for the page, in a box that scrolls by itself; every heading is a button that sorts."""
+    """Return a table for the page, in a scrolling box; every heading is a button that sorts."""
     name, title = escape(table.name), escape(PAPER_NAMES.get(table.name, "") + table.title)
     kinds = ["word" if place < table.n_names else "number" for place in range(len(table.columns))]
     heads = "".join(
@@ -353,11 +353,11 @@ def html_table(table: Table) -> str:
         for cell, kind, has_paper in zip(row, kinds, table.with_paper, strict=True):
             own = escape(cell.text)
             shown = f"<strong>{own}</strong>" if cell.best else own
-            # Where others of the column have the paper beside them, an empty place keeps the figures in line.
+            # If other cells of the column have the paper's value, an empty one keeps the numbers aligned.
             shown += f' <small title="the paper">{escape(cell.paper)}</small>' if has_paper else ""
             tag, scope = ("td", "") if cells else ("th", ' scope="row"')
             cells += f'<{tag}{scope} class="{kind}" data-value="{own}">{shown}</{tag}>'
-        # Rows of the methods that the page is about are told from the others.
+        # Rows of this library's own methods are highlighted.
         mark = ' class="ours"' if OURS & {cell.text for cell in row} else ""
         body += f"<tr{mark}>{cells}</tr>\n"
     notes = [*table.remarks, *(["Small figures: the paper."] if any(table.with_paper) else [])]

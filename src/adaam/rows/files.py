@@ -23,10 +23,10 @@ from adaam.untrusted import array_header, reading
 
 MAX_DESCRIPTION_BYTES = 1 << 20
 
-# Chunks that hold nothing but the fill value are not stored. Where all but one in so many are missing, none were made.
+# Chunks that hold only the fill value are not stored. Arrays are refused if fewer than 1 / MOST_MISSING of theirs are.
 MOST_MISSING = 1000
 
-# What only packs and orders bytes. Others, such as "pickle", run what is in a chunk, or unpack it without bounds.
+# Codecs that only compress or reorder bytes. Others, such as "pickle", run code in a chunk, or unpack without a limit.
 CODECS = frozenset(
     {"blosc", "bytes", "crc32", "crc32c", "delta", "endian", "fixedscaleoffset", "gzip", "lz4", "sharding_indexed"}
     | {"shuffle", "transpose", "zlib", "zstd"}
@@ -105,7 +105,7 @@ class NpyRows:
     def blocks(self) -> Iterator[FloatMatrix]:
         """Yield the rows in order."""
         n_rows, height = self.n_rows or 0, rows_per_block(self.n_features)
-        if not self._by_rows:  # written column by column: each block gathers from all over the file
+        if not self._by_rows:  # stored column by column: each block is gathered from the whole file
             array = np.memmap(self.path, self.dtype, "r", self._offset, (n_rows, self.n_features), "F")
             for start in range(0, n_rows, height):
                 yield np.ascontiguousarray(array[start : start + height])
@@ -197,7 +197,7 @@ class ZarrRows(ArrayRows):
             raise ImportError("Zarr arrays need zarr. Install it with: pip install adaam[zarr]") from error
         with reading(path, "Zarr array", RowsError):
             folder = array_folder(Path(path))
-            # The array itself and not the group, whose summary could describe it otherwise.
+            # The array itself and not the group, whose consolidated metadata could describe it differently.
             array = zarr.open_array(str(folder), mode="r")
             super().__init__(array, str(path))
             check_chunks(folder, array)
@@ -209,9 +209,9 @@ class ZarrRows(ArrayRows):
 
 
 def array_folder(folder: Path) -> Path:
-    """Return the folder of the array, or of the array "X" where it is a group.
+    """Return the folder of the array, or of the array "X" if it is a group.
 
-    Codecs that are more than a way to pack numbers are refused.
+    Codecs other than `CODECS` are refused.
     """
     told = _description(folder)
     if told is None or told.get("node_type", "array") != "array":
@@ -233,7 +233,7 @@ def array_folder(folder: Path) -> Path:
 
 
 def check_chunks(folder: Path, array: Any) -> None:
-    """Refuse chunks that no memory holds, and a shape of which next to nothing is stored."""
+    """Refuse chunks above `MAX_BLOCK_BYTES`, and arrays of which almost no chunk is stored."""
     if math.prod(array.chunks) * array.dtype.itemsize > MAX_BLOCK_BYTES:
         raise RowsError(f"{folder}: has chunks of shape {array.chunks}, more than {MAX_BLOCK_BYTES} bytes each.")
     outer = getattr(array, "shards", None) or array.chunks

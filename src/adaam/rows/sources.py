@@ -9,15 +9,15 @@ from adaam._typing import FloatMatrix
 from adaam.untrusted import NUMBERS, UnreadableFileError
 
 BLOCK_BYTES = 1 << 25  # of rows in float64, read at a time
-MAX_FEATURES = 1 << 24
-MAX_BLOCK_BYTES = 1 << 30  # of whole chunks of an array
+MAX_FEATURES = 1 << 24  # rows of more are refused
+MAX_BLOCK_BYTES = 1 << 30  # largest block of whole chunks of an array
 
 
 @runtime_checkable
 class RowSource(Protocol):
     """Rows that can be read in order, several times.
 
-    `n_rows` is None where it is not known before the rows were read once; `names` are those of the columns, or None.
+    `n_rows` is None if it is not known before a first pass; `names` are those of the columns, or None.
     """
 
     label: str
@@ -32,16 +32,16 @@ class RowSource(Protocol):
 
 
 class RowsError(UnreadableFileError):
-    """Rows cannot be read: no table of numbers, or numbers that are not finite."""
+    """Rows cannot be read: not a table of numbers, or numbers that are not finite."""
 
 
 def rows_per_block(n_features: int) -> int:
-    """Rows to read at a time."""
+    """Number of rows to read at a time."""
     return max(1, BLOCK_BYTES // (8 * max(1, n_features)))
 
 
 def n_bytes(source: RowSource) -> int | None:
-    """Memory that all rows would take, or None where their number is not known."""
+    """Memory that all rows would take, or None if their number is not known."""
     return None if source.n_rows is None else source.n_rows * source.n_features * source.dtype.itemsize
 
 
@@ -75,17 +75,17 @@ def checked_blocks(source: RowSource) -> Iterator[tuple[int, FloatMatrix]]:
 
 
 def counted_rows(source: RowSource) -> int:
-    """Number of rows, by reading them where it is not known."""
+    """Number of rows, by reading all of them if it is not known."""
     return sum(len(block) for _, block in checked_blocks(source)) if source.n_rows is None else source.n_rows
 
 
 def read_all(source: RowSource) -> FloatMatrix:
-    """Read all rows into memory, in their own type; what reads them checks them."""
+    """Read all rows into memory, in their own dtype; the caller checks them."""
     return np.vstack([np.empty((0, source.n_features), source.dtype), *source.blocks()])
 
 
 def check_table(label: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return the shape of a table of numbers; refuse what is none, and rows that no memory holds."""
+    """Return the shape of a table of numbers; refuse other arrays, and rows of too many features."""
     if len(shape) != 2 or min(shape) < 0:
         raise RowsError(f"{label}: holds an array of shape {shape}, not a table of rows.")
     if shape[1] > MAX_FEATURES:
@@ -95,13 +95,13 @@ def check_table(label: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tup
 
 
 def check_numbers(label: str, dtype: np.dtype[Any]) -> None:
-    """Refuse what is no number."""
+    """Refuse dtypes that are not numeric."""
     if dtype.kind not in NUMBERS:
         raise RowsError(f"{label}: holds {dtype}, not numbers.")
 
 
 def _check_finite(rows: FloatMatrix, start: int, source: RowSource) -> None:
-    for row, column in np.argwhere(~np.isfinite(rows))[:1]:  # none where a sum of finite numbers overflowed
+    for row, column in np.argwhere(~np.isfinite(rows))[:1]:  # none if a sum of finite numbers overflowed
         where = f"column {column}" if source.names is None else f"column {source.names[column]!r}"
         raise RowsError(
             f"{source.label}: row {start + row} holds {rows[row, column]} in {where}. Rows must be finite: "
@@ -110,14 +110,14 @@ def _check_finite(rows: FloatMatrix, start: int, source: RowSource) -> None:
 
 
 class ArrayRows:
-    """Rows of anything with `shape`, `dtype` and slices that give NumPy arrays.
+    """Rows of any array with `shape`, `dtype` and slices that NumPy can convert.
 
     Parameters
     ----------
     array : array of two dimensions
-        Sliced by rows. Where it tells its `chunks`, blocks are whole chunks.
+        Sliced by rows. If it has `chunks`, blocks are whole chunks.
     label : str, default="X"
-        What messages call it.
+        Its name in messages.
     names : list of str, default=None
         Names of the columns.
     """
@@ -133,14 +133,14 @@ class ArrayRows:
         height = rows_per_block(self.n_features)
         chunks = getattr(self.array, "chunks", None)
         if chunks and chunks[0] * self.n_features * 8 <= MAX_BLOCK_BYTES:
-            # A chunk is unpacked whole, so one that is read in parts is unpacked several times.
+            # Chunks are decompressed whole: one that is read in parts would be decompressed several times.
             height = max(1, height // chunks[0]) * chunks[0]
         for start in range(0, self.n_rows or 0, height):
             yield np.asarray(self.array[start : start + height])
 
 
 class BlockRows:
-    """Rows from a function that starts a new run over the row blocks each time it is called.
+    """Rows from a function that returns a new iterator over the row blocks at each call.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class BlockRows:
         Returns an iterable of arrays of shape (some rows, n_features), the same ones each time. A fit calls it once
         for each pass over the rows, and once more to look at the first block.
     n_rows : int, default=None
-        Number of rows in all; None means counted in the first pass.
+        Total number of rows; None means that they are counted in the first pass.
 
     Examples
     --------
@@ -183,12 +183,12 @@ class BlockRows:
 
 
 def as_rows(X: Any) -> RowSource | None:
-    """Return X as a row source, or None where it is an ordinary array for scikit-learn's own checks.
+    """Return X as a row source, or None if it is an ordinary array for scikit-learn's own checks.
 
     Memory maps and Zarr arrays count as row sources: they must not be loaded by accident.
     """
     if isinstance(X, np.ndarray):
         return ArrayRows(X) if isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in NUMBERS else None
-    if type(X).__module__.partition(".")[0] == "zarr" and hasattr(X, "shape"):  # told without importing zarr
+    if type(X).__module__.partition(".")[0] == "zarr" and hasattr(X, "shape"):  # without importing zarr
         return ArrayRows(X)
     return X if isinstance(X, RowSource) else None

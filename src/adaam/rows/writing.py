@@ -62,7 +62,7 @@ def map_to_file(model: Any, rows: Any, path: str | os.PathLike[str]) -> int:
 
 
 def writer_for(path: str | os.PathLike[str]) -> Writer:
-    """Return what writes the kind of file that the ending names."""
+    """Return the writer for the ending of the file name."""
     ending = Path(path).suffix.lower()
     if ending not in WRITERS:
         raise RowsError(f"{path}: ending {ending!r} cannot be written in blocks; use one of {', '.join(WRITERS)}.")
@@ -72,7 +72,7 @@ def writer_for(path: str | os.PathLike[str]) -> Writer:
 
 
 def write_npy(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str]) -> int:
-    """Write a .npy file; its header leaves room, so that the number of rows is filled in at the end."""
+    """Write a .npy file; its header is padded, so that the number of rows can be filled in at the end."""
     dtype: np.dtype[Any] = np.dtype(np.float64)
 
     def write_header(n_rows: int) -> None:
@@ -82,7 +82,7 @@ def write_npy(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
     n_rows = 0
     write_header(0)
     for block in blocks:
-        if n_rows == 0:  # the length of a header does not depend on the type of numbers
+        if n_rows == 0:  # the length of a header does not depend on the dtype
             dtype = block.dtype
         stream.write(np.ascontiguousarray(block, dtype).data)
         n_rows += len(block)
@@ -92,7 +92,7 @@ def write_npy(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
 
 
 def write_csv(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str]) -> int:
-    """Write comma-separated values under a line of names, which no spreadsheet takes for formulas."""
+    """Write comma-separated values under a header line, whose names are escaped if they look like formulas."""
 
     def write(rows: list[list[Any]]) -> None:
         text = io.StringIO()
@@ -108,7 +108,7 @@ def write_csv(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str])
 
 
 def write_parquet(stream: BinaryIO, blocks: Iterable[FloatMatrix], names: list[str]) -> int:
-    """Write a Parquet file, a row group a block."""
+    """Write a Parquet file, one row group per block."""
     pa, pq = pyarrow()
 
     def table(block: FloatMatrix) -> Any:

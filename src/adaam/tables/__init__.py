@@ -1,4 +1,4 @@
-"""Tables as people have them: columns of every kind are read, recognised and turned into numbers, with reasons."""
+"""Tables with columns of every kind: read, recognised and encoded as numbers, with a reason for each column."""
 
 from adaam.tables.columns import Column
 from adaam.tables.delimited import TextForm, read_delimited

@@ -1,4 +1,4 @@
-"""What a column holds, as its cells and its name tell, and what is done with it unless the user says otherwise."""
+"""Recognises what a column holds from its cells and name, and describes how it is treated."""
 
 import re
 from collections import Counter
@@ -14,7 +14,7 @@ from adaam.tables.frame import Cells, missing_cells
 from adaam.tables.number_text import MEASURES, NumberSigns, parsed_numbers
 
 KINDS = ("number", "category", "boolean", "date", "text", "id")  # that a user can name
-MOST_MISSING = 0.5  # share of missing values above which filling them in would make up most of a column
+MOST_MISSING = 0.5  # share of missing values; above it, most of a column would be imputed
 MOSTLY_NUMBERS = 0.9
 
 TRUE = frozenset(["true", "t", "yes", "y", "ja", "j", "wahr", "w", "oui", "vrai", "si", "on"])
@@ -35,7 +35,7 @@ TIME_NAME = re.compile(r"(?i)(?:.*[_\W])?(?:timestamp|time|ts|epoch|unixtime|uni
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table and what is done with it: plain data, kept with a model and applied to new rows.
+    """A column of a table and its treatment: plain data, stored with a model and applied to new rows.
 
     Attributes
     ----------
@@ -50,15 +50,15 @@ class Column:
     n_missing : int
         Missing values in the rows that were fitted.
     decimal, thousands, unit : str
-        Signs in numbers that are written as text, and the unit behind them.
+        Signs in numbers that are written as text, and the unit after them.
     fill : float or str or None
-        What stands for a missing value.
+        Value imputed for a missing one.
     categories : tuple of str
         Values of a category column, one output column each.
     form : str
-        Form of dates.
+        Format of dates.
     center, scale : float
-        Taken off and divided by.
+        Subtracted from the values, and divided by.
     terms : tuple of str
         Words of a text column, one output column each.
     weights : ndarray or None
@@ -99,20 +99,20 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What was found in the cells of a column."""
+    """Content of a column, as recognised from its cells."""
 
     kind: str
     detail: str
     absent: npt.NDArray[np.bool_]
-    numbers: FloatVector | None = None  # NaN where missing; None where the cells are no numbers
-    bad: tuple[int, ...] = ()  # places of the cells that are no numbers in a column of numbers
+    numbers: FloatVector | None = None  # NaN if missing; None if the cells are not numbers
+    bad: tuple[int, ...] = ()  # indices of the cells of a numeric column that are not numbers
     form: str = ""
-    n_distinct: int = 0  # values of text
-    note: str = ""  # what else a user should know of it
+    n_distinct: int = 0  # number of distinct texts
+    note: str = ""  # a further remark for the user
 
 
 def content_of(name: str, cells: Cells, signs: NumberSigns, na_values: tuple[str, ...], most: int) -> Content:
-    """Tell what a column holds; a category has at most so many values."""
+    """Return what a column holds; a category has at most `most` values."""
     absent = missing_cells(cells, na_values)
     present = cells[~absent]
     if len(present) == 0:
@@ -126,7 +126,7 @@ def content_of(name: str, cells: Cells, signs: NumberSigns, na_values: tuple[str
         return Content("id", code, absent, numbers)
     limits = _limited_cells(cells, absent)
     if 2 * len(limits) > len(present):
-        bad = sorted({*bad, *limits})  # words such as <18 and >65 rather than measurements
+        bad = sorted({*bad, *limits})  # categories such as <18 and >65 rather than measurements
     if not bad:
         found = _number_content(name, numbers, absent, most)
         return (
@@ -137,7 +137,7 @@ def content_of(name: str, cells: Cells, signs: NumberSigns, na_values: tuple[str
 
 
 def _why_code(texts: Cells) -> str:
-    """Tell why digits are a code rather than a number, or return nothing."""
+    """Return why digits are a code rather than a number, or ""."""
     if any(re.fullmatch(r"\s*0\d+\s*", text) for text in texts):
         return "digits with leading zeros"
     return "numbers of 16 digits and more" if any(re.fullmatch(r"\s*\d{16,}\s*", text) for text in texts) else ""
@@ -161,7 +161,7 @@ def _number_content(name: str, numbers: FloatVector, absent: npt.NDArray[np.bool
 
 
 def _limited_cells(cells: Cells, absent: npt.NDArray[np.bool_]) -> list[int]:
-    """Return the places of cells that give a limit, such as <0.5, in place of a value."""
+    """Return the indices of cells that give a limit, such as <0.5, instead of a value."""
     signs = tuple("<≤>≥")
     text = "" if cells.dtype.kind != "O" else "".join(map(str, cells[~absent]))
     if not any(sign in text for sign in signs):
@@ -170,7 +170,7 @@ def _limited_cells(cells: Cells, absent: npt.NDArray[np.bool_]) -> list[int]:
 
 
 def _limits_told(limits: list[str], n_rows: int) -> str:
-    """Say what is done with values of which a limit is known."""
+    """Say how values are read that are given by a limit."""
     told = []
     for signs, where, worth in (("<≤", "below", "half of it"), (">≥", "above", "the limit")):
         cells = [cell for cell in limits if cell[0] in signs]
@@ -180,7 +180,7 @@ def _limits_told(limits: list[str], n_rows: int) -> str:
 
 
 def _missing_mark(values: FloatVector, distinct: FloatVector) -> float | None:
-    """Return a value such as -999 that lies far from all others and occurs again and again."""
+    """Return a value such as -999 that lies far from all others and occurs repeatedly, or None."""
     for mark, others in ((distinct[0], distinct[1:]), (distinct[-1], distinct[:-1])):
         nines = re.fullmatch(r"-?9{2,}(?:\.0)?", str(float(mark)))
         far = min(abs(mark - others[0]), abs(mark - others[-1])) > others[-1] - others[0]
@@ -190,7 +190,7 @@ def _missing_mark(values: FloatVector, distinct: FloatVector) -> float | None:
 
 
 def _why_id(name: str, values: FloatVector, n_distinct: int) -> str:
-    """Tell why whole numbers name rows rather than measure something, or return nothing."""
+    """Return why whole numbers identify rows rather than measure something, or ""."""
     n = len(values)
     unlike = n_distinct >= 0.95 * n
     if ID_NAME.fullmatch(name) and n_distinct > 2:
@@ -198,7 +198,7 @@ def _why_id(name: str, values: FloatVector, n_distinct: int) -> str:
     if TIME_NAME.fullmatch(name) and values.min() >= 1e8:
         return "moments"
     if ROW_NAME.fullmatch(name) and unlike and n >= 5:
-        return "by its name, and hardly a value twice"
+        return "by its name, with hardly any value repeated"
     if n_distinct < n or n < 5:
         return ""
     span = values.max() - values.min()
@@ -214,7 +214,7 @@ def _why_id(name: str, values: FloatVector, n_distinct: int) -> str:
 
 
 def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: list[int], most: int) -> Content | None:
-    """Tell what cells of text hold, or None where they are numbers but for a few."""
+    """Return what cells of text hold, or None if nearly all of them are numbers."""
     present = [str(cell).strip() for cell in cells[~absent]]
     counts = Counter(present)
     words = {text.lower() for text in counts}
@@ -234,7 +234,7 @@ def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: l
     n, n_distinct = len(present), len(counts)
     share = 1 - len(bad) / n
     if sum({".", ","} < set(text) <= set("0123456789.,+-") for text in present) >= 0.5 * n:
-        return None  # numbers whose signs do not add up
+        return None  # numbers with inconsistent signs
     if all(MEASURES.search(text) for text in counts):
         return None  # numbers in several units
     codes = n_distinct <= min(12, most) and all(counts[text] >= max(3, 0.02 * n) for text in few)
@@ -254,7 +254,7 @@ def _text_content(name: str, cells: Cells, absent: npt.NDArray[np.bool_], bad: l
 
 
 def _is_near_number(text: str) -> bool:
-    """Whether a text is a number with one sign too many, such as ~0.5 or 12*."""
+    """Whether a text is a number with one extra sign, such as ~0.5 or 12*."""
     return bool(re.fullmatch(r"[~±*†#]\s*[\d.,]+|[\d.,]+\s*[*†#+]", text))
 
 

@@ -1,4 +1,4 @@
-"""Dates written as text: whether a column holds them, in which form, and as a number of days."""
+"""Dates written as text: recognises them, finds their format, and converts them to a number of days."""
 
 import re
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ PATTERN = re.compile(
     rf"|[A-Za-z]{{3,9}}\.? \d{{1,2}},? \d{{4}}{TIME}"  # May 12, 2024
     r"|\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s*(?:[AaPp][Mm])?)"  # 10:30
 )
-# Tried in this order; the first that reads every cell is taken. "ISO" is Python's own reader.
+# Formats, tried in this order; the first that reads every cell is used. "ISO" is `datetime.fromisoformat`.
 FORMS = (
     "ISO",
     *(
@@ -33,17 +33,17 @@ FORMS = (
     "%H:%M", "%H:%M:%S",
 )  # fmt: skip
 SECONDS_PER_DAY = 86_400.0
-DURATION = "duration"  # the form of durations, beside those of dates
+DURATION = "duration"  # a further format, for durations
 DURATIONS = (
     r"(?:(\d+) days?,?\s+)?(\d+):(\d{2})(?::(\d{2}(?:\.\d+)?))?",  # 36:05:00, 1 days 12:05:00
     r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?",  # PT36H5M
     r"(?:(\d+) ?d(?:ays?)? ?)?(\d+) ?h(?:rs?|ours?)? ?(\d+) ?m(?:ins?|inutes?)?(?: ?(\d+) ?s(?:ecs?|econds?)?)?",
 )
-LONGEST_DATE = 64  # characters; a longer cell is none
+LONGEST_DATE = 64  # characters; a longer cell is not a date
 
 
 def looks_like_dates(cells: Iterable[str]) -> bool:
-    """Whether all but a few cells are written as dates."""
+    """Whether at least 95 % of the cells are written as dates."""
     texts = [cell.strip()[:LONGEST_DATE] for cell in cells]
     if not any(PATTERN.fullmatch(text) for text in texts[:20]):
         return False
@@ -57,7 +57,7 @@ def are_durations(cells: Iterable[str]) -> bool:
 
 
 def date_form(cells: Iterable[str]) -> str | None:
-    """Return the form in which every cell can be read, or None.
+    """Return the format in which every cell can be read, or None.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def date_form(cells: Iterable[str]) -> str | None:
 
 
 def days(cells: Cells, form: str, absent: Any) -> tuple[FloatVector, list[int]]:
-    """Return days since 1970, or days of duration, NaN where absent, and the places of cells that cannot be read."""
+    """Return days since 1970, or of duration, NaN where absent, and the indices of cells that cannot be read."""
     values = np.full(len(cells), np.nan)
     if cells.dtype.kind == "M":
         values[~absent] = cells[~absent].astype("datetime64[ms]").astype(np.float64) / (1000 * SECONDS_PER_DAY)
@@ -86,7 +86,7 @@ def days(cells: Cells, form: str, absent: Any) -> tuple[FloatVector, list[int]]:
 
 
 def _seconds(text: str) -> float | None:
-    """Return the seconds of a duration."""
+    """Return a duration in seconds, or None if the text is not one."""
     if len(text) > LONGEST_DATE:
         return None
     found = next((found for form in DURATIONS if (found := re.fullmatch(form, text))), None)
@@ -98,7 +98,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _moment(text: str, form: str) -> float | None:
-    """Return seconds since 1970."""
+    """Return seconds since 1970, or None if the text is not in this format."""
     try:
         moment = datetime.fromisoformat(text) if form == "ISO" else datetime.strptime(text, form)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Tables in text files: encoding, separator and header are found, and a row that does not fit is named."""
+"""Reads tables from text files: detects encoding, separator and header, and names the row that does not fit."""
 
 import codecs
 import csv
@@ -29,20 +29,20 @@ SIGN_NAMES = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": 
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """How a text file is to be read; None is found out.
+    """How to read a text file; what is None is detected.
 
     Attributes
     ----------
     sep : str or None
-        What stands between cells; " " is any number of blanks.
+        Separator of cells; " " is any number of blanks.
     encoding : str or None
         Encoding of the text.
     header : bool or None
         Whether the first row names the columns.
     skip : int
-        Lines to pass over before the table.
+        Number of lines to skip before the table.
     comment : str
-        Lines that begin with this are passed over; "" for none.
+        Lines that begin with this are skipped; "" for none.
     """
 
     sep: str | None = None
@@ -60,21 +60,21 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
     data : bytes
         The file.
     label : str
-        What messages call it.
+        Name of the file in messages.
     form : TextForm
-        What is known of its form.
+        What is known of its format.
     expected : tuple of str
         Names that a header is known to hold, if it is one.
 
     Returns
     -------
     Frame
-        Its columns as text; as numbers where the whole table is plain numbers.
+        Its columns as text, or as numbers if the whole table is plain numbers.
 
     Raises
     ------
     TableError
-        With the line, the cause and the option that helps.
+        If the file cannot be read, with the line, the cause and the option that helps.
     """
     text, notes = decoded_text(data, label, form.encoding)
     text, first_line = _body(text, form)
@@ -98,7 +98,7 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
     _check_last_quote(text, sep, label, lines, first_line)
     if not sep and form.sep is None and (unlike := _unlike_lines(rows)):
         notes.append(
-            f"lines hold unlike numbers of {SIGN_NAMES[unlike]}, so each line is read as one cell; --sep {unlike!r} "
+            f"lines hold different numbers of {SIGN_NAMES[unlike]}, so each line is read as one cell; --sep {unlike!r} "
             "splits them"
         )
     n_empty = _empty_at_end(rows)
@@ -142,9 +142,9 @@ def read_delimited(data: bytes, label: str, form: TextForm, expected: tuple[str,
 
 
 def _plain_numbers(text: str, sep: str, label: str, form: TextForm) -> Frame | None:
-    """Read a table of nothing but plain numbers at once, or return None where it is anything else.
+    """Read a table of nothing but plain numbers in one step, or return None for any other.
 
-    With semicolons, 1.234 may be more than a thousand; that is looked into elsewhere.
+    With semicolons, 1.234 may mean 1234, so such tables are not read here.
     """
     if sep not in SEPARATORS or sep == ";" or form.comment or form.skip or form.header is False:
         return None
@@ -156,7 +156,7 @@ def _plain_numbers(text: str, sep: str, label: str, form: TextForm) -> Frame | N
         return None
     try:
         values = np.loadtxt(io.StringIO(text), delimiter=sep, skiprows=1, ndmin=2, comments=None)
-    except ValueError:  # what is wrong is found, and named, by the reader for everything else
+    except ValueError:  # the general reader reports the cause
         return None
     n_lines = len(text.rstrip("\r\n").splitlines())
     if values.shape != (n_lines - 1, len(names)) or not np.isfinite(values).all():
@@ -167,7 +167,7 @@ def _plain_numbers(text: str, sep: str, label: str, form: TextForm) -> Frame | N
 
 
 def decoded_text(data: bytes, label: str, encoding: str | None) -> tuple[str, list[str]]:
-    """Return the text of a file, and a note where its encoding was a guess."""
+    """Return the text of a file, and a note if its encoding was a guess."""
     if encoding is not None:
         try:
             return data.decode(encoding), []
@@ -195,7 +195,7 @@ def decoded_text(data: bytes, label: str, encoding: str | None) -> tuple[str, li
 
 
 def found_separator(text: str) -> str:
-    """Return the sign that parts the first lines into the same number of cells, or "" where there is one column."""
+    """Return the separator that splits the first lines into equally many cells, or "" if there is one column."""
     best, most = "", 1
     for sep in SEPARATORS:
         counts = [len(row) for row in islice(_parsed(text, sep), SAMPLED_ROWS) if row]
@@ -204,7 +204,7 @@ def found_separator(text: str) -> str:
         agree = counts.count(usual) / max(1, len(counts))
         if usual > most and agree >= 0.8:
             best, most = sep, usual
-            if sep != ",":  # others seldom stand in every line by chance; commas do, as decimal signs
+            if sep != ",":  # others are rarely in every line by chance; commas are, as decimal signs
                 return sep
     if best:
         return best
@@ -215,7 +215,7 @@ def found_separator(text: str) -> str:
 
 
 def _body(text: str, form: TextForm) -> tuple[str, int]:
-    """Return the text below the lines to skip, and the number of its first line."""
+    """Return the text after the lines to skip, and the number of its first line."""
     parts = text.split("\n", form.skip)
     return (parts[-1] if len(parts) > form.skip else "", form.skip + 1)
 
@@ -227,7 +227,7 @@ def _parsed(text: str, sep: str) -> Any:
 
 
 def _rows(text: str, sep: str, label: str, first_line: int, comment: str) -> tuple[list[list[str]], list[int]]:
-    """Return the rows and the line that each begins on; comments are no rows, nor empty lines but in one column."""
+    """Return the rows and the line each begins on, without comments and, if there are several columns, empty lines."""
     rows: list[list[str]] = []
     lines: list[int] = []
     line = first_line
@@ -249,7 +249,7 @@ def _rows(text: str, sep: str, label: str, first_line: int, comment: str) -> tup
 
 
 def _check_last_quote(text: str, sep: str, label: str, lines: list[int], first_line: int) -> None:
-    """Refuse a last row that begins with a quote that is not closed: it has swallowed the rows below."""
+    """Refuse a last row with a quote that is never closed: it contains all rows below."""
     if sep == " " or not lines:
         return
     last = "".join(text.splitlines(keepends=True)[lines[-1] - first_line :])
@@ -264,14 +264,14 @@ def _check_last_quote(text: str, sep: str, label: str, lines: list[int], first_l
 
 
 def _unlike_lines(rows: list[list[str]]) -> str:
-    """Return the separator that the first line and most others hold, though not equally often, or ""."""
+    """Return the separator that the first line and most others contain, though not equally often, or ""."""
     cells = [row[0] for row in rows[:SAMPLED_ROWS]]
     first, *rest = cells
     return next((sep for sep in SEPARATORS if sep in first and sum(sep in cell for cell in rest) > 0.5 * len(rest)), "")
 
 
 def _empty_at_end(rows: list[list[str]]) -> int:
-    """Return the number of last rows without a value: what an export leaves below a table."""
+    """Return the number of last rows without a value, which exports leave below a table."""
     filled = (i for i, row in enumerate(reversed(rows)) if any(cell.strip() for cell in row))
     return next(filled, len(rows))
 
@@ -335,5 +335,5 @@ def _form_told(n_rows: int, n_columns: int, sep: str, header: bool) -> str:
 
 
 def size_told(n_rows: int, n_columns: int) -> str:
-    """Tell the size of a table."""
+    """Return the size of a table in words."""
     return f"{counted(n_rows, 'row')}, {counted(n_columns, 'column')}"

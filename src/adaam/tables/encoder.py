@@ -1,4 +1,4 @@
-"""From a table of columns of every kind to a matrix of numbers, by a plan that is plain data and serves new rows."""
+"""Encodes a table with columns of every kind as a matrix of numbers; the plan is plain data and serves new rows."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,30 +17,30 @@ from adaam.tables.frame import CellError, Frame, TableError, frame_of, missing_c
 from adaam.tables.number_text import NumberSigns, parsed_numbers, table_signs
 from adaam.tables.treatment import Wish, treated
 
-# Standard deviation of a category beside 1 for a number, after the weight of one half in k-prototypes (Huang, 1998).
+# Standard deviation of a category, if that of a number is 1: the weight of one half in k-prototypes (Huang, 1998).
 CATEGORY_DEVIATION = 0.5
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TableEncoder(TransformerMixin, BaseEstimator):
-    r"""Turn a table with columns of every kind into numbers, by stated defaults.
+    r"""Encode a table with columns of every kind as numbers, by stated defaults.
 
-    Numbers are used, also where they are written as text with any decimal and thousands signs. Categories become one
-    column for each value, booleans 0 and 1, and missing values are filled in. Ids, dates, free text, known classes,
-    constants and columns without values are left out. `columns_` holds what is done with each column and why.
+    Numbers are used, also if written as text with any decimal and thousands signs. Categories become one column for
+    each value, booleans 0 and 1, and missing values are imputed. Ids, dates, free text, known classes, constants and
+    columns without values are left out. `columns_` states what is done with each column and why.
 
     Parameters
     ----------
     columns : list of str, default=None
-        The columns to use, and no others; also ids and dates, if they are named. None: all that the defaults take.
+        The columns to use, and no others; also ids and dates, if they are named. None: those used by default.
     drop : list of str, default=None
         Columns to leave out.
     kinds : dict of str to str, default=None
-        Kinds of columns where the recognised one is not meant: "number", "category", "boolean", "date" (used as days),
-        "text" (used as TF-IDF weights of its words, in place of all other columns unless `columns` names them) or "id".
+        Kinds that override the recognised ones: "number", "category", "boolean", "date" (used as days), "text" (used
+        as TF-IDF weights of its words, in place of all other columns unless `columns` names them) or "id".
     missing : {"impute", "drop", "error"}, default="impute"
-        Missing values: "impute" fills in the median, or makes them a category of their own; "drop" leaves the column
-        out; "error" refuses them.
+        Missing values: "impute" fills in the median, or makes them a separate category; "drop" leaves the column out;
+        "error" raises an error.
     na_values : list of str, default=()
         Further marks of missing values, such as "-999"; "", "NA", "NaN", "null", "?" and their like are known.
     decimal : {",", "."}, default=None
@@ -48,24 +48,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     thousands : str, default=None
         Sign between thousands, "" for none. None: found from the cells.
     max_categories : int, default=20
-        A column of text with more values than this is left out; where `kinds` or `columns` asks for it, its most
-        frequent values are encoded and the others together.
+        A column of text with more values than this is left out; if `kinds` or `columns` names it, its most frequent
+        values are encoded, and the others as one.
 
     Attributes
     ----------
     columns_ : tuple of Column
-        Each column's kind, treatment and reason, in the order of the table; printing one tells it in words.
+        Kind, treatment and reason of each column, in the order of the table; `print` shows one in words.
     n_features_in_ : int
         Number of columns seen in fit.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of columns seen in fit, when X has names. One that occurs twice has got a number.
+        Names of columns seen in fit, when X has names. A repeated name gets a number appended.
 
     Notes
     -----
-    Where every column that takes part is a number, numbers keep their units, and what follows chooses their scale.
-    Where others join them, numbers are standardized, and the columns of a category or boolean are scaled to half the
-    standard deviation of a number, as k-prototypes weighs them: rows differ in a category wholly or not at all, so
-    at full weight an unrelated one can split every cluster.
+    If every column used is a number, numbers keep their units, and later steps choose their scale. Otherwise, numbers
+    are standardized, and the columns of a category or boolean are scaled to half the standard deviation of a number,
+    as k-prototypes weighs them: rows differ in a category entirely or not at all, so that at full weight an unrelated
+    one can split every cluster.
 
     Rows to transform are matched to the plan by column names, in any order; columns that the plan does not use may be
     absent. A category that was not seen in fit is encoded as zeros, with a warning.
@@ -99,7 +99,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     max_categories: int = 20
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Recognise the columns and decide what is done with each.
+        """Recognise the columns and decide how each is treated.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def plan(self, X: Any) -> tuple[Column, ...]:
-        """Return what would be done with each column of a table, fitting nothing.
+        """Return how each column of a table would be treated, without fitting.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         columns : tuple of Column
-            Kind, treatment and reason of each column. A treatment "refused" is one that `fit` would raise.
+            Kind, treatment and reason of each column. For a treatment "refused", `fit` would raise an error.
         """
         frame = frame_of(X)
         check_word("missing", self.missing, ("impute", "drop", "error"))
@@ -167,7 +167,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tuple(found)
 
     def transform(self, X: Any) -> Any:
-        """Turn rows into numbers by the plan.
+        """Encode rows as numbers by the fitted plan.
 
         Parameters
         ----------
@@ -176,8 +176,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        X_new : ndarray of shape (n_samples, n_features_out), or CSR array where a text column is used
-            The numbers, under the names of `get_feature_names_out`.
+        X_new : ndarray of shape (n_samples, n_features_out), or CSR array if a text column is used
+            The numbers; `get_feature_names_out` names their columns.
         """
         check_is_fitted(self)
         frame = self._frame(X, reset=False)
@@ -214,7 +214,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @property
     def is_identity(self) -> bool:
-        """Whether a table of numbers comes out as it went in."""
+        """Whether `transform` returns a table of numbers unchanged."""
         check_is_fitted(self)
         return all(
             column.treatment == "used" and not column.n_missing and column.signs == NumberSigns() and column.scale == 1
@@ -222,7 +222,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         )
 
     def own_units(self, X: Any) -> dict[str, Any]:
-        """Return the columns of a table as a person reads them, for a report of its clusters.
+        """Return the columns of a table in their own units, for a report of its clusters.
 
         Parameters
         ----------
@@ -232,8 +232,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         columns : dict of str to ndarray of shape (n_samples,)
-            Numbers in their own units, with NaN for what is missing; all other columns as text, with None. Columns that
-            are dropped, constant or empty are left out.
+            Numbers in their own units, NaN if missing; all other columns as text, None if missing. Columns that are
+            dropped, constant or empty are left out.
         """
         check_is_fitted(self)
         frame = self._frame(X, reset=False)
@@ -245,7 +245,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         }
 
     def incomplete_rows(self, X: Any) -> npt.NDArray[np.bool_]:
-        """Tell which rows lack a value in a column that takes part.
+        """Return which rows lack a value in a column that is used.
 
         Parameters
         ----------
@@ -255,7 +255,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         incomplete : ndarray of bool of shape (n_samples,)
-            True where something is missing.
+            True for rows with a missing value.
         """
         check_is_fitted(self)
         frame = frame_of(X)
@@ -266,7 +266,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return incomplete
 
     def __sklearn_tags__(self) -> Any:
-        """Tell what input is understood."""
+        """Return the tags of the input that is accepted."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
@@ -286,7 +286,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return frame if reset else replace(frame, names=tuple(column.name for column in self.columns_))
 
     def _check_loaded(self) -> None:
-        """Refuse a model file whose columns are not as many as it says."""
+        """Refuse a model file whose number of columns contradicts `n_features_in_`."""
         columns = getattr(self, "columns_", None)
         if columns is None or getattr(self, "n_features_in_", None) != len(columns):
             raise ValueError("the columns of a TableEncoder are not those that it was fitted to")
@@ -295,7 +295,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tuple(str(value) for value in self.na_values)
 
     def _scaled(self, column: Column, frame: Frame) -> Column:
-        """Standardize a column where columns of several kinds take part."""
+        """Standardize a column if columns of several kinds are used."""
         plain = all(each.kind == "number" and each.treatment == "used" for each in self.columns_ if each.is_taken)
         if plain or not column.is_taken or column.terms:
             return column
@@ -309,7 +309,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def check_names(option: str, names: Iterable[str], frame: Frame) -> None:
-    """Refuse names that are none of the table's columns."""
+    """Refuse names that are not columns of the table."""
     for name in names:
         if name not in frame.names:
             close = [each for each in frame.names if each.lower() == name.lower()]
@@ -319,7 +319,7 @@ def check_names(option: str, names: Iterable[str], frame: Frame) -> None:
 
 
 def _row_in(column: Column, frame: Frame, na_values: tuple[str, ...]) -> int:
-    """Return the first row that made a column be refused."""
+    """Return the first row for which a column was refused."""
     cells = frame.column(column.name)
     absent = missing_cells(cells, na_values)
     if column.kind == "mixed":

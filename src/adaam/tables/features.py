@@ -1,4 +1,4 @@
-"""The features that the cells of a column give, by what was decided when the table was fitted."""
+"""Computes the features of a column from its cells, as decided in fit."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def features(column: Column, cells: Cells, na_values: tuple[str, ...], missing: 
     Parameters
     ----------
     column : Column
-        A column that takes part, and what was decided about it.
+        A column that is used, with its treatment.
     cells : ndarray of shape (n_samples,)
         Its cells.
     na_values : tuple of str
@@ -35,7 +35,7 @@ def features(column: Column, cells: Cells, na_values: tuple[str, ...], missing: 
     Returns
     -------
     features : ndarray, or CSR array for text, of shape (n_samples, n_features)
-        Scaled as was decided.
+        Scaled as decided in fit.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def features(column: Column, cells: Cells, na_values: tuple[str, ...], missing: 
 
 
 def numbers_of(X: Any, names: Iterable[str]) -> FloatMatrix:
-    """Return some columns of a table as numbers, where nothing but numbers will do.
+    """Return some columns of a table as numbers, raising an error for any cell that is not one.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def numbers_of(X: Any, names: Iterable[str]) -> FloatMatrix:
     Raises
     ------
     TableError
-        Where a column is missing, or (CellError) where a cell holds no number.
+        If a column is missing, or (CellError) if a cell does not hold a number.
     """
     frame, wanted = frame_of(X), list(names)
     gone = [name for name in wanted if name not in frame.names]
@@ -101,7 +101,7 @@ def numbers_of(X: Any, names: Iterable[str]) -> FloatMatrix:
 
 
 def _misfit(column: Column, cell: str, row: int) -> str:
-    """Say why a cell cannot be used, and what can be done."""
+    """Return why a cell cannot be used, and how to correct it."""
     signs = str(column.signs) or ("decimal point" if set(",'") & set(cell) else "")
     wanted = WANTED.get(column.kind, "a number" + (f" as the others are written ({signs})" if signs else ""))
     way_out = "Correct it" if column.fill is None else "Correct it, or leave the cell empty to have it filled in"
@@ -109,9 +109,9 @@ def _misfit(column: Column, cell: str, row: int) -> str:
 
 
 def own_values(column: Column, cells: Cells, na_values: tuple[str, ...]) -> Any:
-    """Return the cells of a column as a person reads them: numbers in their own units, all else as text.
+    """Return the cells of a column for display: numbers in their own units, all others as text.
 
-    What is missing is NaN among numbers and None among texts.
+    Missing values are NaN among numbers and None among texts.
     """
     absent = missing_cells(cells, na_values)
     if column.kind in ("number", "mixed"):
@@ -119,7 +119,7 @@ def own_values(column: Column, cells: Cells, na_values: tuple[str, ...]) -> Any:
         values[bad] = np.nan
         return values
     texts = np.full(len(cells), None, dtype=object)
-    if column.kind == "date" and "%d" in column.form:  # in the order of time, as text of the year first
+    if column.kind == "date" and "%d" in column.form:  # written year first, so that text sorts by time
         moments, bad = days(cells, column.form, absent)
         if not bad:
             cells = np.round(moments * SECONDS_PER_DAY).astype("datetime64[s]")
@@ -135,7 +135,7 @@ def own_values(column: Column, cells: Cells, na_values: tuple[str, ...]) -> Any:
 
 
 def absent_column(name: str, wanted: Sequence[str], names: Sequence[str]) -> str:
-    """Say that a table lacks a column, and which it has."""
+    """Return a message that a table lacks a column, and which it has."""
     close = [each for each in names if each.strip().lower() == name.strip().lower()]
     hint = f" Rename {close[0]!r} to {name!r}." if close else ""
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
@@ -143,7 +143,7 @@ def absent_column(name: str, wanted: Sequence[str], names: Sequence[str]) -> str
 
 
 def _indicators(column: Column, cells: Cells, absent: npt.NDArray[np.bool_]) -> FloatMatrix:
-    """Return 1 in the column of each row's category; an unknown one is the rest, where there is one, or nothing."""
+    """Return one-hot rows; an unknown category is encoded as the other ones together, if there are such, or as 0."""
     places = {name: j for j, name in enumerate(column.categories)}
     texts = np.full(len(cells), MISSING_CATEGORY, dtype=object)
     texts[~absent] = category_texts(cells[~absent])

@@ -1,4 +1,4 @@
-"""The one form of a table in here: named columns of numbers, dates, or text with None for missing."""
+"""Internal representation of tables: named columns of numbers, booleans, dates, or text with None for missing."""
 
 import numbers
 import re
@@ -17,7 +17,7 @@ from adaam.untrusted import UnreadableFileError
 
 Cells = npt.NDArray[Any]  # one column: numbers, booleans, datetime64, or objects that are str or None
 
-# Marks of missing values, in lower case: those that pandas knows, and signs that stand alone in a cell.
+# Marks of missing values, in lower case: those that pandas knows, and signs alone in a cell, such as "-".
 MISSING_TEXTS = frozenset(
     ("na", "n/a", "#n/a", "#na", "nan", "-nan", "null", "none", "nil", "<na>", "nat")
     + ("#null!", "#div/0!", "#value!", "#ref!", "-", "--", "?", ".")
@@ -29,7 +29,7 @@ class TableError(UnreadableFileError):
 
 
 class CellError(TableError):
-    """A cell stands in the way; `row` counts the rows of data from 0, so that readers can tell its line."""
+    """A cell cannot be used; `row` counts the rows of data from 0, so that readers can name its line."""
 
     def __init__(self, message: str, row: int) -> None:
         super().__init__(message)
@@ -40,8 +40,8 @@ class CellError(TableError):
 class Frame:
     """Named columns of equal length.
 
-    `lines` are the lines of the file that the rows begin on, where there are any, and `notes` say what a reader took
-    for granted. `decimal` is the decimal sign that the file's form suggests where its cells leave it open.
+    `lines` are the lines of the file that the rows begin on, if there is one, and `notes` state what a reader assumed.
+    `decimal` is the decimal sign that the file's format suggests if its cells are ambiguous.
     """
 
     names: tuple[str, ...]
@@ -81,7 +81,7 @@ def frame_of(X: Any) -> Frame:
 
 
 def arranged(names: Iterable[Any], columns: Sequence[Cells], **more: Any) -> Frame:
-    """Return a frame whose names are text, none of them empty and none twice; what was changed is noted."""
+    """Return a frame whose names are text, not empty and distinct; changed names are noted."""
     given = [str(name).strip() for name in names]
     taken, notes = set(given), list(more.pop("notes", ()))
     found: list[str] = []
@@ -96,7 +96,7 @@ def arranged(names: Iterable[Any], columns: Sequence[Cells], **more: Any) -> Fra
 
 
 def cells_of(values: Any) -> Cells:
-    """Return one column in its simplest form: numbers, booleans, dates, or text with None for missing."""
+    """Return one column in its simplest type: numbers, booleans, dates, or text with None for missing."""
     array = np.asarray(values)
     if array.dtype.kind in "fiubM":
         return array
@@ -117,7 +117,7 @@ def cells_of(values: Any) -> Cells:
 
 
 def missing_cells(cells: Cells, na_values: Iterable[str] = ()) -> npt.NDArray[np.bool_]:
-    """Tell which cells of a column hold nothing, or a mark for nothing."""
+    """Return which cells of a column are empty or hold a mark of missing values."""
     if cells.dtype.kind == "M":
         return np.isnat(cells)
     given = {str(value).strip() for value in na_values}
@@ -127,13 +127,13 @@ def missing_cells(cells: Cells, na_values: Iterable[str] = ()) -> npt.NDArray[np
         return np.asarray(absent | np.isin(cells, marks)) if marks else np.asarray(absent)
     if given:
         return np.array([_marks_nothing(cell, given) for cell in cells], dtype=bool)
-    # What ends in a digit is no mark of ours: most cells are settled here, without a call.
+    # No mark ends in a digit, so most cells are decided here, without a call.
     marked = [cell is None or (not cell[-1:].isdigit() and _marks_nothing(cell, given)) for cell in cells.tolist()]
     return np.array(marked, dtype=bool)
 
 
 def shell_word(text: str) -> str:
-    """Return a text as one word of a command line, quoted where a shell would take it apart."""
+    """Return a text as one word of a command line, quoted if a shell would split or expand it."""
     return text if re.fullmatch(r"[\w@%+=:,./-]+", text) else shlex.quote(text)
 
 

@@ -1,4 +1,4 @@
-"""The rows above the data of a table: titles, one row of column names, or two."""
+"""Recognises the rows around the data of a table: titles, one or two rows of column names, notes below."""
 
 import re
 
@@ -14,7 +14,7 @@ NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,' ]\d{3})*(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-
 
 
 def lines_above(rows: list[list[str]]) -> int:
-    """Return the number of first rows that stand above a table: a title, or what an export says of itself.
+    """Return the number of first rows that are above a table, such as a title or remarks of an export.
 
     Such a row has text in one cell, or at most half as many cells as the rows of the table.
     """
@@ -36,7 +36,7 @@ def lines_below(rows: list[list[str]]) -> int:
         return 0
     for i, row in enumerate(reversed(rows)):
         filled = [cell.strip() for cell in row if cell.strip()]
-        # A cell of several lines, or of numbers, is what a quote has swallowed that was never closed.
+        # A cell of several lines, or of numbers, holds the rows after a quote that was never closed.
         is_words = len(filled) == 1 and any(map(str.isalpha, filled[0])) and "\n" not in filled[0]
         if not (is_words and (" " in filled[0] or len(row) == 1)):
             return i
@@ -44,13 +44,13 @@ def lines_below(rows: list[list[str]]) -> int:
 
 
 def left_out_told(rows: list[list[str]], where: str, sep: str) -> str:
-    """Say which rows above or below a table are left out."""
+    """Return a note on the rows above or below a table that are left out."""
     shown = [f"{sep} ".join(cell.strip() for cell in row if cell.strip())[:60] for row in (rows[0], rows[-1])]
     return f"{counted(len(rows), 'line')} {where} the table left out: " + " to ".join(map(repr, shown[: len(rows)]))
 
 
 def two_row_names(rows: list[list[str]], expected: tuple[str, ...]) -> list[str] | None:
-    """Return the names of columns that two rows make up, or None where the second row is none of words.
+    """Return the names of columns that two header rows form, or None if the second row is not a header.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ def two_row_names(rows: list[list[str]], expected: tuple[str, ...]) -> list[str]
     Returns
     -------
     list of str or None
-        Names with units, as in "a (kg)", where the first row names each column; names after those of their group, as in
-        "2024 sales", where it names groups of columns.
+        Names with units, as in "a (kg)", if the first row names each column; names after those of their group, as in
+        "2024 sales", if it names groups of columns.
     """
     if len(rows) < 3:
         return None
@@ -92,7 +92,7 @@ def two_row_names(rows: list[list[str]], expected: tuple[str, ...]) -> list[str]
 
 
 def joined_told(names: list[str], first: list[str]) -> str:
-    """Say that two rows are taken as names, with one of them."""
+    """Return a note that two rows are taken as names, with an example."""
     new = next(name for name in names if name not in first)
     return f"the first two rows are taken as column names, such as {new!r}; --header yes takes the first alone"
 
@@ -114,14 +114,14 @@ def has_header(rows: list[list[str]], expected: tuple[str, ...]) -> bool:
     Parameters
     ----------
     rows : list of list of str
-        The rows, of which some hundred are looked at.
+        The rows, of which the first hundred or so are examined.
     expected : tuple of str
         Names that a header is known to hold, if it is one.
 
     Returns
     -------
     bool
-        True where words stand over numbers, years or positions over other numbers, or distinct words over words.
+        True for words above numbers, years or positions above other numbers, or distinct words above words.
     """
     first, rest = rows[0], rows[1 : SAMPLED_ROWS + 1]
     if not rest:
@@ -153,7 +153,7 @@ def has_header(rows: list[list[str]], expected: tuple[str, ...]) -> bool:
 
 
 def _are_names(first: list[str], rest: list[list[str]]) -> bool:
-    """Whether numbers in the first row are names: years in a row, or 0, 1, 2, ... over other things."""
+    """Whether numbers in the first row are names: evenly spaced years, or 0, 1, 2, ... above other values."""
     cells = [cell.strip() for cell in first]
     if len(cells) < 2 or not all(cell.isdigit() for cell in cells):
         return False
@@ -177,7 +177,7 @@ def _are_years(cells: list[str]) -> bool:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell holds a number in any of the usual forms."""
+    """Whether a cell holds a number in any of the usual formats."""
     return len(cell) <= LONGEST_NUMBER and bool(NUMBER.fullmatch(cell.strip()))
 
 

@@ -1,19 +1,19 @@
-"""Records whose values are themselves objects or lists, as columns: a name for each part of them."""
+"""Flattens records whose values are objects or lists into columns, with a name for each part."""
 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-MAX_PARTS = 10_000  # of one list; a longer one stays a text
+MAX_PARTS = 10_000  # of one list; a longer one is kept as text
 MAX_DEPTH = 8
 
 
 def record_columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return one list of values for each name in any record, None where a record lacks it.
+    """Return one list of values for each name in any record, None if a record lacks it.
 
-    Objects become one column for each of their names, as `user.city`; lists of numbers, where all are equally long, one
-    for each place, as `vector[0]`. What else is nested is kept as its text.
+    Objects become one column for each of their names, as `user.city`; lists of numbers, if all are equally long, one
+    for each position, as `vector[0]`. Other nested values are kept as JSON text.
     """
     names = list(dict.fromkeys(name for record in records for name in record))
     found: dict[str, list[Any]] = {}
@@ -23,7 +23,7 @@ def record_columns(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]
 
 
 def spread_column(name: str, values: list[Any], depth: int = 0) -> dict[str, list[Any]]:
-    """Return the columns that one column of values, some of them nested, stands for."""
+    """Return the columns that one column of possibly nested values expands to."""
     present = [value for value in values if value is not None]
     if present and depth < MAX_DEPTH and all(isinstance(value, Mapping) for value in present):
         parts = list(dict.fromkeys(part for value in present for part in value))
@@ -40,7 +40,7 @@ def spread_column(name: str, values: list[Any], depth: int = 0) -> dict[str, lis
 
 
 def is_vector_part(name: str) -> bool:
-    """Whether a column is one place of a list of numbers, such as `vector[0]`; alone it says nothing."""
+    """Whether a column is one position of a list of numbers, such as `vector[0]`, which alone has no meaning."""
     return re.fullmatch(r".+\[\d+\]", name) is not None
 
 

@@ -1,4 +1,4 @@
-"""Numbers written as text: which signs a column uses for decimals and thousands, and what its cells are worth."""
+"""Numbers written as text: detects the decimal and thousands signs of a column, and parses its cells."""
 
 import re
 from collections.abc import Iterable
@@ -12,22 +12,22 @@ from adaam._checks import check_word
 from adaam._typing import FloatVector
 from adaam.tables.frame import Cells, Frame
 
-LONGEST_NUMBER = 64  # characters; a longer cell is none, and patterns are not tried on it
-SAMPLED_CELLS = 5_000  # of a column, to find its signs by
+LONGEST_NUMBER = 64  # characters; a longer cell is not a number, and is not matched against patterns
+SAMPLED_CELLS = 5_000  # of a column, from which its signs are detected
 
 UNITS = re.compile(r"^(?:[$€£¥]\s*|CHF\s*|EUR\s*|USD\s*)|(?:\s*[$€£¥%]|\s*(?:CHF|EUR|USD))$")
 MEASURES = re.compile(
     r"(?<=\d)\s*(?P<unit>°[CFNESW]?|[kmµ]?g|[kMG]?t|lbs?|oz|[kcmµ]?m|mi|ft|[mµ]?s|secs?|min|hrs?|h|days?|yrs?|years?|"
     r"[mcd]?l|[mk]?V|mA|A|[kM]?W|[kM]?Wh|[kMG]?Hz|[kKMGT]i?B|m?bar|[hk]?Pa|ppm|rpm|km/h|mph|m/s|px|bpm|mmHg)$"
-)  # units that may stand behind the numbers of a column, the same in all of them
-LIMIT = re.compile(r"^([<≤>≥])=?\s*(?=[\d.,])")  # before the limit that a value lies below or above
+)  # units that may follow the numbers of a column, the same for all of them
+LIMIT = re.compile(r"^([<≤>≥])=?\s*(?=[\d.,])")  # signs before a limit that the value lies below or above
 SPACES = "\u00a0\u202f\u2009 "
 GROUPED = re.compile(r"[+-]?\d{1,3}(?:([.,' ])\d{2,3}(?:\1\d{2,3})*(?<=\d{3}))(?:([.,])\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class NumberSigns:
-    """The signs between whole and part, and between groups of three digits ("" for none); the unit behind them."""
+    """The decimal sign, the sign between groups of three digits ("" for none), and the unit after the number."""
 
     decimal: str = "."
     thousands: str = ""
@@ -43,11 +43,11 @@ class NumberSigns:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How many cells of a column speak for each reading of their points, commas, spaces and apostrophes."""
+    """How many cells of a column support each reading of points, commas, spaces and apostrophes."""
 
     decimal_point: int = 0
     decimal_comma: int = 0
-    either_point: int = 0  # 1.234: a decimal point, unless points stand between thousands
+    either_point: int = 0  # 1.234: a decimal point, unless points separate thousands
     either_comma: int = 0
     group_point: int = 0
     group_comma: int = 0
@@ -57,7 +57,7 @@ class Evidence:
 
 
 def evidence_of(cells: Iterable[str]) -> Evidence:
-    """Count what the cells of a column say about its signs."""
+    """Count the evidence that the cells of a column give for its signs."""
     counts = dict.fromkeys(Evidence.__slots__, 0)
     for cell in cells:
         text = LIMIT.sub("", stripped(cell)) if len(cell) <= LONGEST_NUMBER else ""
@@ -86,7 +86,7 @@ def evidence_of(cells: Iterable[str]) -> Evidence:
 
 
 def table_signs(frame: Frame, decimal: str | None = None, thousands: str | None = None) -> list[NumberSigns]:
-    """Return the signs of each column of a table, as given or as its cells tell."""
+    """Return the signs of each column of a table, as given or as detected from its cells."""
     texts = [_sampled_texts(cells) for cells in frame.columns]
     units = [unit_of(each) for each in texts]
     found = [evidence_of(_without(unit, each)) for unit, each in zip(units, texts, strict=True)]
@@ -108,7 +108,7 @@ def table_signs(frame: Frame, decimal: str | None = None, thousands: str | None 
 
 
 def unit_of(texts: Iterable[str]) -> str:
-    """Return the unit of measurement behind every number of a column, or "" where there is none or several.
+    """Return the unit of measurement after every number of a column, or "" if there is none or several.
 
     Examples
     --------
@@ -133,12 +133,12 @@ def _without(unit: str, texts: list[str]) -> list[str]:
 
 
 def _sampled_texts(cells: Cells) -> list[str]:
-    """Return some cells that are text."""
+    """Return the first cells of a text column."""
     return [] if cells.dtype.kind != "O" else [str(cell) for cell in cells[:SAMPLED_CELLS] if cell is not None]
 
 
 def table_decimal(found: Iterable[Evidence]) -> str | None:
-    """Return the decimal sign that most columns with evidence use, or None where none has any."""
+    """Return the decimal sign that most columns with evidence use, or None for a tie."""
     votes = {".": 0, ",": 0}
     for each in found:
         if each.decimal_point or each.group_comma:
@@ -153,9 +153,9 @@ def table_decimal(found: Iterable[Evidence]) -> str | None:
 def column_signs(found: Evidence, usual: str | None, suggested: str | None) -> NumberSigns:
     """Return the signs of a column.
 
-    What its own cells leave open is read as the table's usual decimal sign has it, then as the form of the file
-    suggests. Of that alone, points are taken for thousands only where some cells have none: 1.234 in every cell is
-    rather a number of three decimals.
+    If its own cells are ambiguous, the table's usual decimal sign decides, then the one that the file's format
+    suggests. By the latter alone, points separate thousands only if some cells have no point: 1.234 in every cell is
+    more likely a number with three decimals.
     """
     comma = found.decimal_comma + found.group_point
     point = found.decimal_point + found.group_comma
@@ -174,7 +174,7 @@ def column_signs(found: Evidence, usual: str | None, suggested: str | None) -> N
 
 
 def parsed_numbers(cells: Cells, signs: NumberSigns, absent: Any) -> tuple[FloatVector, list[int]]:
-    """Return the cells as numbers, NaN where absent, and the places of cells that are no finite numbers."""
+    """Return the cells as numbers, NaN where absent, and the indices of cells that are not finite numbers."""
     values = np.full(len(cells), np.nan)
     present = np.flatnonzero(~absent)
     if cells.dtype.kind != "O":
@@ -203,7 +203,7 @@ def parsed_numbers(cells: Cells, signs: NumberSigns, absent: Any) -> tuple[Float
 
 
 def number(cell: str, signs: NumberSigns) -> float | None:
-    """Return what a cell is worth under the signs, or None where it is no finite number.
+    """Parse a cell by the signs, or return None if it is not a finite number.
 
     A value below a detection limit is taken as half the limit, one above a limit as the limit.
 
@@ -238,10 +238,10 @@ def _pattern(signs: NumberSigns) -> re.Pattern[str]:
 
 
 def stripped(cell: str) -> str:
-    """Return a cell without blanks around it, currency and percent signs; typographic signs become plain ones."""
+    """Return a cell without surrounding blanks, currency and percent signs, and with ASCII for typographic signs."""
     text = cell.strip(SPACES + "\t\r\n").replace("\u2212", "-").replace("\u2019", "'")
     for space in SPACES[:-1]:
         text = text.replace(space, " ")
-    if text[:1] == "(" and text[-1:] == ")" and text[-2:-1].isdigit():  # how accountants write what is owed
+    if text[:1] == "(" and text[-1:] == ")" and text[-2:-1].isdigit():  # how accountants write negative numbers
         text = f"-{UNITS.sub('', text[1:-1])}"
     return UNITS.sub("", UNITS.sub("", text)) if not text[-1:].isdigit() or not text[:1].isdigit() else text

@@ -1,4 +1,4 @@
-"""Tables from files, by their ending: text (.csv, .tsv, .txt) and JSON, also gzipped, Parquet and Excel."""
+"""Reads tables from files by their ending: text (.csv, .tsv, .txt) and JSON, also gzipped, Parquet and Excel."""
 
 import gzip
 import io
@@ -39,9 +39,9 @@ def read_frame(
     Parameters
     ----------
     path : Path
-        The file; its ending tells its kind.
+        The file; its ending determines the format.
     form : TextForm or None
-        What is known of the form of a text file; `header` and `skip` are heeded in Excel files too.
+        What is known of the format of a text file; `header` and `skip` apply to Excel files too.
     sheet : str or None
         Sheet of an Excel file; None is the first.
     expected : tuple of str
@@ -55,7 +55,7 @@ def read_frame(
     Raises
     ------
     TableError
-        With the file, the place in it and the cause.
+        If the file cannot be read, with the place in it and the cause.
     """
     form = form or TextForm()
     ending = path.suffix.lower()
@@ -75,7 +75,7 @@ def _read(path: Path, ending: str, form: TextForm, sheet: str | None, expected: 
         return without_totals(_read_excel(path, form, sheet, expected))
     if ending in (".xls", ".ods"):
         raise TableError(f"{path}: {ending} files are not read. Save the table as .xlsx or .csv.")
-    if ending in (".feather", ".arrow"):  # a damaged one can end the process, since its reader checks nothing
+    if ending in (".feather", ".arrow"):  # a damaged one can crash the process, since its reader checks nothing
         raise TableError(f"{path}: {ending} files are not read. Save the table as .parquet.")
     if ending in (".zip", ".bz2", ".xz", ".zst", ".7z"):
         raise TableError(f"{path}: {ending} files are not read. Unpack it first; .csv.gz is read as it is.")
@@ -83,7 +83,7 @@ def _read(path: Path, ending: str, form: TextForm, sheet: str | None, expected: 
 
 
 def _content(path: Path, ending: str) -> bytes:
-    """Return the bytes of a file, unpacked; one that unpacks to more than can be meant is refused."""
+    """Return the bytes of a file, unpacked; one that unpacks to more than MAX_UNPACKED_BYTES is refused."""
     if ending != ".gz":
         return path.read_bytes()
     with gzip.open(path) as stream:
@@ -94,7 +94,7 @@ def _content(path: Path, ending: str) -> bytes:
 
 
 def _read_json(path: Path, data: bytes) -> Frame:
-    """Read one object a line, or one list of objects."""
+    """Read one object per line, or one list of objects."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -109,7 +109,7 @@ def _read_json(path: Path, data: bytes) -> Frame:
             raise TableError(f"{path}: is not JSON ({error}).") from error
         for number, record in enumerate(records, start=1):
             if not isinstance(record, dict):
-                raise TableError(f"{path}: entry {number} of the list is no object of names and values.")
+                raise TableError(f"{path}: entry {number} of the list is not an object of names and values.")
     else:
         records, lines = _json_lines(path, text)
     if not records:
@@ -156,7 +156,7 @@ def _read_excel(path: Path, form: TextForm, sheet: str | None, expected: tuple[s
     except ImportError as error:
         raise TableError(f"{path}: Excel files need openpyxl. Install it with: pip install 'adaam[tables]'") from error
     with reading(path, "an Excel file", TableError), open_archive(path, MAX_EXCEL_BYTES):
-        pass  # it unpacks to no more than that
+        pass  # only checks the unpacked size
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         name = book.sheetnames[0] if sheet is None else sheet
@@ -216,7 +216,7 @@ def _read_excel(path: Path, form: TextForm, sheet: str | None, expected: tuple[s
 
 
 def _formula_columns(path: Path, sheet: str, empty: dict[str, int], line: int) -> list[str]:
-    """Return those of the columns without values whose cells are formulas that no spreadsheet has worked out."""
+    """Return the empty columns whose cells are formulas without stored values."""
     if not empty:
         return []
     import openpyxl
@@ -228,7 +228,7 @@ def _formula_columns(path: Path, sheet: str, empty: dict[str, int], line: int) -
 
 
 def _texts(row: list[Any]) -> list[str]:
-    """Return the cells of a row up to the last that holds something."""
+    """Return the cells of a row as text, up to the last that is not blank."""
     texts = ["" if cell is None else str(cell) for cell in row]
     while texts and not texts[-1].strip():
         texts.pop()

@@ -1,4 +1,4 @@
-"""Rows of a table that are no data: its header once more, and sums below it."""
+"""Rows of a table that are not data: repeated headers, and totals below it."""
 
 import re
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from adaam.tables.frame import Frame, missing_cells
 from adaam.tables.number_text import parsed_numbers, table_signs
 
 TOTAL = re.compile(r"(?i)\W*(?:grand |sub)?(?:totals?|sum|summe|gesamt|insgesamt|somme|average|mean|durchschnitt)\W*")
-ROUNDING = 1e-3  # a sum of rounded numbers differs by as much
+ROUNDING = 1e-3  # relative tolerance, for sums of rounded numbers
 
 
 def repeated_headers(rows: Sequence[Sequence[Any]], names: Sequence[Any]) -> list[int]:
-    """Return the places of rows that hold the column names again, as files that were put together have them."""
+    """Return the indices of rows that repeat the column names, as in concatenated files."""
     wanted = [str(name).strip() for name in names]
     if not any(wanted):
         return []
@@ -27,7 +27,7 @@ def repeated_headers(rows: Sequence[Sequence[Any]], names: Sequence[Any]) -> lis
 
 
 def without_totals(frame: Frame) -> Frame:
-    """Leave out a last row that says "Total" and holds the sums or means of its columns; a note tells of it."""
+    """Leave out a last row that says "Total" and holds the sums or means of its columns, and add a note."""
     last = frame.n_rows - 1
     words = [cells[last] for cells in frame.columns if cells.dtype.kind == "O" and cells[last] is not None]
     marks = [str(word).strip() for word in words if TOTAL.fullmatch(str(word))]

@@ -1,4 +1,4 @@
-"""The stated default for each kind of column, and what the user's wishes make of it."""
+"""The default treatment of each kind of column, and how options of the user change it."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ OTHER_CATEGORY = "(other)"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the user said about a column: its kind, that it is to take part, or nothing."""
+    """What the user asked for a column: its kind, whether it is to be used, and how to treat missing values."""
 
     kind: str | None = None
     listed: bool = False
@@ -27,7 +27,7 @@ class Wish:
 
 
 def treated(name: str, cells: Cells, found: Content, signs: NumberSigns, wish: Wish) -> Column:
-    """Return what is done with a column, with the reason and the option that would change it."""
+    """Return the treatment of a column, with the reason and the option that would change it."""
     column = Column(
         name,
         found.kind,
@@ -62,7 +62,7 @@ def treated(name: str, cells: Cells, found: Content, signs: NumberSigns, wish: W
 
 
 def _kind_to_take(found: Content, wish: Wish) -> str | None:
-    """Return the kind under which a column takes part by default, or None."""
+    """Return the kind as which a column is used by default, or None if it is not used."""
     if found.kind in ("number", "boolean"):
         return found.kind
     if found.kind == "category":
@@ -156,7 +156,7 @@ def _date(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
 
 
 def _filled(column: Column, values: Any, found: Content, told: str) -> Column:
-    """A column of numbers, with its median for what is missing."""
+    """A column of numbers, with its median for missing values."""
     fill = float(SimpleImputer(strategy="median").fit(values[:, None]).statistics_[0])
     if str(column.signs):
         told += f", {column.signs}"
@@ -199,7 +199,7 @@ def _text(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     texts = ["" if gone else str(cell) for cell, gone in zip(cells, found.absent, strict=True)]
-    # A word of one row alone brings no rows together; one of most rows parts none.
+    # A word of a single row does not relate any rows; one of most rows does not separate them.
     vectorizer = TfidfVectorizer(min_df=2, max_df=0.5, sublinear_tf=True, max_features=20_000)
     try:
         vectorizer.fit(texts)
@@ -211,7 +211,7 @@ def _text(column: Column, cells: Cells, found: Content, wish: Wish) -> Column:
 
 
 def category_texts(cells: Cells) -> list[str]:
-    """Return cells as names of categories; whole numbers are written without a point."""
+    """Return cells as names of categories; whole numbers are written without a decimal point."""
     if cells.dtype.kind in "OM":
         return [str(cell).strip() for cell in cells]
     return [f"{value:.0f}" if value == round(value) else f"{value:g}" for value in cells.astype(np.float64)]

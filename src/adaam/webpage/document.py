@@ -1,4 +1,4 @@
-"""One self-contained HTML file: a shared frame, style and scripts, what a page adds to them, and its data."""
+"""One self-contained HTML file: shared frame, style and scripts, those of the page, and its data."""
 
 import hashlib
 import json
@@ -21,14 +21,14 @@ SHARED_SCRIPTS = ("dom.js", "plot.js", "stage.js", "tables.js")
 
 @dataclass(frozen=True, slots=True)
 class PageKind:
-    """A kind of page: what it adds to the frame that all pages share.
+    """A kind of page: what it adds to the shared frame.
 
     The folder `assets` of its package holds `body.html`, whose placeholders are filled in, `page.css` and its scripts.
     """
 
     package: str
-    scripts: tuple[str, ...]  # in the order they run
-    skip: str  # what the first link, for the keyboard, says
+    scripts: tuple[str, ...]  # in execution order
+    skip: str  # text of the first link, which lets keyboard users skip the navigation
     noscript: str  # what works without scripts
     footer: str = ""  # HTML
 
@@ -36,13 +36,13 @@ class PageKind:
 def html_document(
     kind: PageKind,
     *,
-    title: str,  # as plain text
-    links: Sequence[tuple[str, str]],  # ids of the sections and their names in the bar at the top
+    title: str,  # plain text
+    links: Sequence[tuple[str, str]],  # ids of the sections and their names in the navigation bar
     parts: Mapping[str, str],  # HTML for the placeholders of the body
     data: Any,  # what the scripts draw, JSON-like
-    charting: str | None = None,  # the charting library; None means plotly.js, as the package `plotly` carries it
+    charting: str | None = None,  # source of the charting library; None: the plotly.js of the package `plotly`
 ) -> str:
-    """Put a page together: the whole file, which runs its own scripts alone and loads nothing."""
+    """Return the whole page, which runs only its own scripts and loads nothing."""
     charting = plotly_script() if charting is None else charting
     # The theme must be set before anything is painted.
     first = asset(SHARED, "theme.js")
@@ -71,17 +71,17 @@ def asset(package: str, name: str) -> str:
 
 
 def plotly_script() -> str:
-    """Return plotly.js as the Python package of that name carries it."""
+    """Return the plotly.js that the package `plotly` contains."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise ImportError("The page needs plotly. Install it with: pip install adaam[page]") from error
-    # A browser turns line ends into its own before it hashes a script.
+    # Browsers normalise line ends before they hash a script.
     return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def policy(scripts: Sequence[str]) -> str:
-    """Return what the browser may do: run these very scripts, and load nothing from anywhere."""
+    """Return the content security policy: run exactly these scripts, and load nothing."""
     hashes = " ".join(f"'sha256-{b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in scripts)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -90,12 +90,12 @@ def policy(scripts: Sequence[str]) -> str:
 
 
 def script_json(value: Any) -> str:
-    """Return JSON that cannot end the element it stands in, nor start one."""
+    """Return JSON that can neither close the element that contains it nor open another."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def plane_points(plane: FloatMatrix) -> list[list[float]]:
-    """Return two lists of coordinates between -1 and 1: a plane has no unit of its own."""
+    """Return two lists of coordinates, scaled to [-1, 1], since the plane has no unit."""
     size = float(np.abs(plane).max(initial=0.0)) or 1.0
     return [[round(float(value), 4) for value in axis / size] for axis in plane.T]

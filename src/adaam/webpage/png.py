@@ -1,4 +1,4 @@
-"""Pictures of bytes as PNG: sheets of equal tiles, in grey or in the colours of a palette."""
+"""Arrays of uint8 as PNG: sprite sheets of equal tiles, in grey, in RGB or in the colours of a palette."""
 
 import base64
 import io
@@ -8,12 +8,12 @@ import numpy as np
 
 from adaam._typing import FloatMatrix, IntMatrix
 
-# Vik (Crameri 2018) in small: blue and brown of equal weight, told apart by every kind of colour vision.
+# Seven colours of vik (Crameri 2018): blue and brown of equal weight, distinct in every kind of colour vision.
 DIVERGING = ((0, 18, 97), (47, 117, 166), (166, 200, 216), (242, 241, 238), (221, 181, 147), (180, 95, 42), (89, 0, 8))
 
 
 def sheet(tiles: IntMatrix, n_columns: int) -> IntMatrix:
-    """Lay tiles of shape (n, height, width[, 3]) out in rows of `n_columns`; places that are left over are 0."""
+    """Lay tiles of shape (n, height, width[, 3]) out in rows of `n_columns`; unused places are 0."""
     n, height, width, *colors = tiles.shape
     n_rows = -(-n // n_columns)
     full = np.zeros((n_rows * n_columns, *tiles.shape[1:]), dtype=np.uint8)
@@ -23,12 +23,12 @@ def sheet(tiles: IntMatrix, n_columns: int) -> IntMatrix:
 
 
 def columns_of(n_tiles: int, height: int, width: int) -> int:
-    """Tiles in a row of a sheet that is about square: browsers limit the length of a side, not the area."""
+    """Tiles per row of a sheet that is about square, since browsers limit the length of a side, not the area."""
     return max(1, min(n_tiles, round(float(np.sqrt(n_tiles * height / width)))))
 
 
 def sprite(tiles: IntMatrix, palette: IntMatrix | None = None) -> dict[str, Any]:
-    """Return tiles of shape (n, height, width[, 3]) as a sheet that a script cuts them from."""
+    """Return tiles of shape (n, height, width[, 3]) as a sprite sheet for a script."""
     n, height, width = tiles.shape[:3]
     n_columns = columns_of(n, height, width)
     url = data_url(png(sheet(tiles, n_columns), palette))
@@ -36,9 +36,9 @@ def sprite(tiles: IntMatrix, palette: IntMatrix | None = None) -> dict[str, Any]
 
 
 def png(picture: IntMatrix, palette: IntMatrix | None = None) -> bytes:
-    """Return a picture of bytes as a PNG file.
+    """Encode a uint8 image as PNG.
 
-    It has grey values or, of a third dimension, red, green and blue; with a palette of shape (256, 3), places in that.
+    Values are grey or, with a third dimension, RGB; with a palette of shape (256, 3), they are indices into it.
     """
     try:
         from PIL import Image
@@ -53,7 +53,7 @@ def png(picture: IntMatrix, palette: IntMatrix | None = None) -> bytes:
 
 
 def data_url(content: bytes) -> str:
-    """Return a PNG as an address that holds all of it."""
+    """Return a PNG as a data URL."""
     return "data:image/png;base64," + base64.b64encode(content).decode("ascii")
 
 
@@ -65,6 +65,6 @@ def diverging_palette() -> IntMatrix:
 
 
 def signed_bytes(values: FloatMatrix) -> IntMatrix:
-    """Return values in bytes, each tile on a symmetric scale of its own: 128 is 0, 1 and 255 the largest size."""
+    """Return values as uint8, each tile on its own symmetric scale: 128 is 0, 1 and 255 the largest magnitude."""
     size = np.abs(values).max(axis=tuple(range(1, values.ndim)), keepdims=True)
     return np.round(128 + 127 * values / np.where(size > 0, size, 1)).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""The cluster engine: `DaskEngine` is its door, and Dask is imported behind it when a verb first runs."""
+"""The cluster engine: `DaskEngine` is its public class; Dask is imported only when a verb first runs."""
 
 from adaam.engines.cluster.engine import DaskEngine
 from adaam.engines.cluster.plan import ClusterPlan

@@ -1,4 +1,4 @@
-"""The cluster engine: rows in blocks on Dask workers; what is small, or has few numbers a row, is on the client."""
+"""The cluster engine: row blocks on Dask workers; small matrices, columns and graphs on the client."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from adaam.linalg import eigh
 
 
 class ClientHalf(HostHalf):
-    """Half of an affinity on the client, where rows are brought for it."""
+    """Half of an affinity on the client, which fetches rows to multiply with it."""
 
     def gram(self, X: Any) -> FloatMatrix:
         """Return X' H X, in float64."""
@@ -40,33 +40,33 @@ class ClientHalf(HostHalf):
 class DaskEngine:
     """Work on the workers of a Dask cluster; needs the extra `adaam[dask]`.
 
-    Dask arrays and DataFrames are read by the workers, NumPy rows are split among them. What `transform` and `predict`
-    return of a Dask collection is a lazy Dask array. Rows of this process that are mapped and not learned from are
-    mapped here. All pairs of rows are worked on in this process, to which prepared rows come; those within row blocks
-    (`adaam.RowBlocks`) by the workers.
+    A fit lets the workers read Dask arrays and DataFrames, and splits NumPy rows among them. For a Dask collection,
+    `transform` and `predict` return a lazy Dask array; rows of this process are mapped in this process. All pairs of
+    rows are processed in this process, to which prepared rows are sent; pairs within row blocks (`adaam.RowBlocks`) by
+    the workers.
 
     Parameters
     ----------
     client : distributed.Client or str, default=None
-        The client to work with, or the address of a scheduler, as "tcp://127.0.0.1:8786", to which one connection is
+        The client to use, or the address of a scheduler, such as "tcp://127.0.0.1:8786", to which one connection is
         kept; None means the current client.
     block_rows : int, default=None
-        Rows of a block. None means two blocks for each thread of the workers, more where blocks would be large, and
-        at most 96. Results agree to rounding.
+        Rows of a block. None means two blocks for each thread of the workers, or more if blocks would be large, up to
+        96 or two for each thread. Results agree to rounding.
     task_bytes : int, default=None
-        Bytes of rows that a task may hold; None means 256 MiB, or a tenth of a worker's memory where that is less.
+        Bytes of rows that a task may hold; None means 256 MiB, or a tenth of a worker's memory if that is less.
     in_flight : int, default=None
-        Tasks on row blocks that may be under way or done and not yet added up; None means three for each thread.
+        Most tasks on row blocks that are running, or finished but not yet added up; None means three for each thread.
     starts : str, default="auto"
-        Not used: k-means is the CPU engine's, in this process. Kept for settings and model files of earlier versions.
+        Not used: the CPU engine runs k-means in this process. Kept for settings and model files of earlier versions.
     patience : float, default=60.0
-        Seconds to wait for a worker when none is left, or none but paused ones have anything to do.
+        Seconds to wait for a worker when none is left, or when only paused ones have tasks.
     progress : bool, default=False
         Show how many tasks on row blocks are done, on standard error.
     kernels : {"auto", "numba", "numpy"}, default="auto"
-        What runs passes over pairs of rows, here and on the workers: kernels that numba compiles on first use
-        (`pip install adaam[fast]`), or NumPy. "auto" is numba where it is installed and there are thousands of rows;
-        results agree to rounding, as those of workers with and without it do. Neighbours are exact always.
+        Implementation of passes over pairs of rows, here and on the workers: loops that numba compiles on first use
+        (`pip install adaam[fast]`), or NumPy. "auto" is numba if it is installed and there are thousands of rows;
+        results agree to rounding, also between workers with and without numba. Neighbours are always exact.
     """
 
     client: Any = None
@@ -80,17 +80,17 @@ class DaskEngine:
     name: str = "dask"
 
     def own(self, X: Any, at_least: int | None = None) -> Any | None:
-        """Return a Dask collection or rows on the workers, checked as far as can be without reading; else None."""
+        """Return a Dask collection or rows on the workers, checked as far as possible without reading; else None."""
         if is_dask(X):
             return X if at_least is None else lazy_rows(X, at_least)  # whose blocks are checked when read
         return X if isinstance(X, ClusterRows | LazyRows) else None
 
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
-        """Do work for each item in turn: the workers share each one."""
+        """Apply `work` to one item after the other: the workers share each one."""
         return map(work, items)
 
     def asarray(self, value: Any) -> Any:
-        """Bring rows to the workers, in row blocks; what has few numbers a row stays on the client."""
+        """Send rows to the workers, in row blocks; columns, graphs and halves stay on the client."""
         if isinstance(value, float | NeighborGraph | ClientHalf):
             return value
         if isinstance(value, HostHalf):
@@ -100,7 +100,7 @@ class DaskEngine:
         return self._rows(value)
 
     def _rows(self, X: Tall) -> Tall:
-        """Bring rows to the workers, in row blocks."""
+        """Send rows to the workers, in row blocks."""
         if isinstance(X, ClusterRows):
             return X
         workers, (n, d) = self._workers(), X.shape
@@ -112,7 +112,7 @@ class DaskEngine:
         return ClusterRows(tuple(parts), sizes, int(d), np.dtype(array.dtype), workers)
 
     def to_host(self, value: Any, like: Any = None) -> Any:
-        """Bring rows or labels to the client; as a Dask array, on the workers, if `like` is a Dask collection."""
+        """Fetch rows or labels to the client; if `like` is a Dask collection, return a Dask array on the workers."""
         if is_dask(like) or isinstance(like, LazyRows):
             return value.dask() if isinstance(value, ClusterRows) else value
         if issparse(value):
@@ -127,7 +127,7 @@ class DaskEngine:
         return rows if len(kept) == len(rows) else rows[kept], totals
 
     def row_norms(self, X: Tall) -> Column:
-        """Euclidean length of each row, in float64 and safe from overflow; of lazy rows a lazy Dask array."""
+        """Euclidean length of each row, in float64 and safe from overflow; a lazy Dask array for lazy rows."""
         if isinstance(X, LazyRows):
             return mapped_array(X.array, HOST.row_norms, None, np.float64, "adaam-norms")
         return X.norms if isinstance(X, ClusterRows) else HOST.row_norms(X)
@@ -145,7 +145,7 @@ class DaskEngine:
         """Return the d x d sum over rows of weight * z z' with z = scale * x - mean, or n x n `between_rows`."""
         rows = self.asarray(X)
         if between_rows:
-            # Few rows of very many columns: all of them meet in one task, which sends their products alone.
+            # Few rows of very many columns: one task gathers all of them and returns only their products.
             task = rows.workers.call("row-scatter", between_all, list(rows.parts), scale, mean, weights)
             return np.asarray(rows.workers.fetch([task])[0])
         return np.asarray(rows.total("scatter", HOST.scatter, ByRow(scale), mean, ByRow(weights)))
@@ -163,7 +163,7 @@ class DaskEngine:
         return X.with_parts(X.each("project", HOST.project, ByRow(scale), mean, components), len(components), dtype)
 
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> NeighborGraph:
-        """Return the graph of nearest others, rows tied at the last place sharing it; on the client."""
+        """Return the nearest-neighbour graph, on the client; rows tied at the last place share it."""
         return client_engine(self).neighbor_graph(gathered(X), n_neighbors, weights)
 
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
@@ -190,7 +190,7 @@ class DaskEngine:
         return client_engine(self).kmeans(gathered(Z), n_clusters, n_init, seed, weights)
 
     def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest of some known points of each row, nearest first; on the client."""
+        """Indices and distances of the known points nearest to each row, nearest first; returned on the client."""
         if not isinstance(Z, ClusterRows):
             return HOST.nearest_known(Z, known, n_nearest)
         found = Z.workers.fetch(Z.each("nearest", HOST.nearest_known, known, n_nearest))
@@ -210,21 +210,21 @@ class DaskEngine:
         return connected(self.client, self.in_flight, self.patience, self.progress, self.task_bytes)
 
     def __deepcopy__(self, memo: Any) -> "DaskEngine":
-        """Return the engine itself: it is fixed, and a client is one connection."""
+        """Return the engine itself: it is immutable, and a client is one connection."""
         return self
 
     def __reduce__(self) -> Any:
-        """Leave the client behind, but not an address: elsewhere the current one is used."""
+        """Pickle an address, but not a client object: where it is unpickled, the current client is used."""
         client = self.client if isinstance(self.client, str) else None
         given = (client, self.block_rows, self.task_bytes, self.in_flight, self.starts, self.patience, self.progress)
         return DaskEngine, (*given, self.kernels)
 
 
 def client_engine(engine: DaskEngine) -> CPUEngine:
-    """Return the engine of this process, which works on all pairs of rows."""
+    """Return the engine of this process, which processes all pairs of rows."""
     return CPUEngine(kernels=engine.kernels)
 
 
 def gathered(X: Any) -> Any:
-    """Rows in this process: those on workers are brought here."""
+    """Rows in this process: those on workers are fetched."""
     return X.gathered if isinstance(X, ClusterRows) else X

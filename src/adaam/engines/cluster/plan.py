@@ -1,4 +1,4 @@
-"""What a fit costs on a cluster, told beforehand: blocks, tasks, bytes moved, memory of a worker."""
+"""Estimated cost of a fit on a cluster: blocks, tasks, bytes moved, memory of a worker."""
 
 import math
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from adaam.engines.cluster.engine import DaskEngine
 from adaam.engines.cluster.rows import planned_sizes
 from adaam.engines.cluster.workers import TASK_BYTES, TASK_SHARE
 
-PROCESS_BYTES = 350 << 20  # a worker with NumPy, SciPy, scikit-learn and numba loaded
-# Tasks, counted at 4 to 8 blocks: of a block until rows are prepared, and then with all pairs; of a group of blocks.
+PROCESS_BYTES = 350 << 20  # memory of a worker with NumPy, SciPy, scikit-learn and numba loaded
+# Tasks, counted at 4 to 8 blocks: per block until rows are prepared, per block after that with all pairs, per group.
 ROW_STEPS, PAIR_STEPS, GROUP_STEPS = 6, 6, 9
 
 
@@ -19,15 +19,15 @@ class ClusterPlan:
     Parameters
     ----------
     n_workers, n_threads : int
-        Workers, and threads of all of them.
+        Number of workers, and of their threads in total.
     n_blocks, block_rows : int
-        Row blocks, and rows of the largest.
+        Number of row blocks, and of rows in the largest.
     n_tasks : int
-        Tasks of the whole fit, about.
+        Approximate number of tasks of the whole fit.
     moved_bytes : int
-        Bytes sent between workers, or to the client, at most about.
+        Bytes sent between workers, or to the client; an approximate upper limit.
     worker_bytes : int
-        Memory of a worker, at most about.
+        Memory of a worker; an approximate upper limit.
     """
 
     n_workers: int
@@ -54,10 +54,10 @@ def cluster_plan(
     itemsize: int,
     row_blocks: tuple[int, int] | None,
 ) -> ClusterPlan:
-    """Count what a fit does on the engine's workers, or on so many of so much memory each.
+    """Estimate the cost of a fit on the engine's workers, or on `workers` workers of `memory` bytes each.
 
-    `row_blocks` is their number and that of their rows, None where all rows come here. The number of features stands
-    for that of kept components too, which is smaller.
+    `row_blocks` is the number of row blocks and of rows in all of them; None if all rows are gathered in this process.
+    The number of features is also taken for that of kept components, which is smaller.
     """
     n, d = shape
     if workers is None:
@@ -76,7 +76,7 @@ def cluster_plan(
     else:
         n_groups, share = min(row_blocks[0], n_blocks), row_blocks[1] / n
         n_tasks += (n_blocks + GROUP_STEPS) * n_groups
-        # Rows are dealt raw, and kept prepared; a task holds those of a group in both forms.
+        # Rows are shuffled raw and kept prepared; a task holds those of a group in both forms.
         moved, group = share * raw, share * (raw + prepared) / n_groups
         held = (raw + moved + share * prepared) / n_workers + group * n_threads / n_workers
     held += PROCESS_BYTES + 80.0 * d * d

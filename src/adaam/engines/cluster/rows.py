@@ -1,6 +1,6 @@
-"""The layout: rows in blocks on the workers, and Dask arrays that stay lazy.
+"""Rows on a cluster: row blocks on the workers, and Dask arrays that stay lazy.
 
-What has one number a row is on the client, and travels with the tasks that need it. Inside a task the CPU engine works.
+Columns are on the client and are sent with the tasks that need them. Tasks run the CPU engine.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +29,9 @@ from adaam.engines.equal_rows import first_of, quick_hashes, repeated, row_diges
 
 Sizes: TypeAlias = tuple[int, ...]
 
-MOST_BLOCKS = 96  # unless there are more threads; block pairs, and pieces sent from each to each, stay few thousand
-LEAST_ROWS = 512
-LARGE_BYTES = 1 << 16  # of an array that is sent once, not with each task
+MOST_BLOCKS = 96  # or two per thread; limits the pieces sent from each block to each group to some thousands
+LEAST_ROWS = 512  # of a block
+LARGE_BYTES = 1 << 16  # larger arrays are sent once, not with each task
 
 
 def starts(sizes: Sizes) -> tuple[int, ...]:
@@ -40,7 +40,7 @@ def starts(sizes: Sizes) -> tuple[int, ...]:
 
 
 def planned_sizes(n_rows: int, row_bytes: int, n_threads: int, task_bytes: int, block_rows: int | None) -> Sizes:
-    """Choose row blocks: two for each thread, so that all have work in pairs of them, within what a task may hold."""
+    """Sizes of row blocks: two blocks for each thread, more if a block takes over an eighth of what a task may hold."""
     if block_rows is None:
         n_blocks = max(4, 2 * n_threads, -(-8 * n_rows * row_bytes // task_bytes))
         n_blocks = min(n_blocks, max(MOST_BLOCKS, 2 * n_threads), max(1, n_rows // LEAST_ROWS))
@@ -51,14 +51,14 @@ def planned_sizes(n_rows: int, row_bytes: int, n_threads: int, task_bytes: int, 
 
 
 class ByRow(NamedTuple):
-    """Rows, or one number a row, of which each block gets its part; a float is the number that all rows have."""
+    """Rows, or a column, of which each block gets its part."""
 
     values: Any
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterRows:
-    """Row blocks on the workers that show their shape and precision as a NumPy array does."""
+    """Row blocks on the workers, with the `shape` and `dtype` attributes of a NumPy array."""
 
     parts: tuple[Future, ...]
     sizes: Sizes
@@ -78,7 +78,7 @@ class ClusterRows:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatMatrix:
         rows = np.empty(self.shape, self.dtype if dtype is None else dtype)
-        # One block after the other, so that nothing is here twice.
+        # One block after the other, so that memory never holds all rows twice.
         for block, part in zip(self.slices(), self.parts, strict=True):
             found = self.workers.fetch([part])[0]
             rows[block] = found.toarray() if issparse(found) else found
@@ -86,7 +86,7 @@ class ClusterRows:
 
     @cached_property
     def gathered(self) -> FloatMatrix:
-        """All rows, dense, to be worked on in this process; brought here once."""
+        """All rows as a dense array in this process; fetched once."""
         check_room(*self.shape, self.dtype.itemsize)
         return np.asarray(self)
 
@@ -95,7 +95,7 @@ class ClusterRows:
         return [slice(start, start + size) for start, size in zip(starts(self.sizes), self.sizes, strict=True)]
 
     def __getitem__(self, rows: Any) -> "ClusterRows":
-        """Take some rows, in ascending order; blocks of which all are taken stay as they are."""
+        """Select rows, in ascending order; blocks that are selected as a whole are not copied."""
         wanted: IntVector = np.arange(len(self))[rows] if isinstance(rows, slice) else np.asarray(rows)
         if (np.diff(wanted) <= 0).any():
             raise ValueError("Rows in blocks can be taken in ascending order alone.")
@@ -111,7 +111,7 @@ class ClusterRows:
         return ClusterRows(tuple(parts), tuple(sizes), self.n_columns, self.dtype, self.workers)
 
     def each(self, name: str, work: Callable[..., Any], *given: Any) -> list[Future]:
-        """Do `work` on each block, with its part of what is given `ByRow` and with all of anything else."""
+        """Apply `work` to each block, with its part of `ByRow` arguments and the whole of all others."""
         by_block = [self.by_block(value.values) if isinstance(value, ByRow) else self._whole(value) for value in given]
         return [
             self.workers.call(name, work, part, *(values[i] for values in by_block))
@@ -119,7 +119,7 @@ class ClusterRows:
         ]
 
     def by_block(self, values: Any) -> Sequence[Any]:
-        """Parts of rows or of numbers of the same rows, for each block."""
+        """Split rows or a column into the parts of the blocks."""
         if isinstance(values, ClusterRows):
             if values.sizes == self.sizes:
                 return values.parts
@@ -131,24 +131,24 @@ class ClusterRows:
         return [self.workers.share("matrix", value) if large else value] * len(self.parts)
 
     def total(self, name: str, work: Callable[..., Any], *given: Any) -> Any:
-        """Sum of what `work` makes of the blocks, in their order."""
+        """Sum of the results of `work` on the blocks, in their order."""
         return self.workers.summed(name, self.each(name, work, *given))
 
     def column(self, name: str, work: Callable[..., Any], *given: Any) -> Any:
-        """Bring one number a row here."""
+        """Compute a column block by block, and fetch it."""
         return np.concatenate(self.workers.fetch(self.each(name, work, *given)))
 
     @cached_property
     def norms(self) -> FloatVector:
-        """Lengths of rows, measured once."""
+        """Lengths of rows, computed once."""
         return np.asarray(self.column("norms", HOST.row_norms))
 
     def with_parts(self, parts: Sequence[Future], n_columns: int, dtype: Any) -> "ClusterRows":
-        """Rows of the same blocks, made by tasks of their own."""
+        """Rows in blocks of the same sizes, with other futures."""
         return ClusterRows(tuple(parts), self.sizes, n_columns, np.dtype(dtype), self.workers)
 
     def entrywise(self, function: Callable[..., Any], *given: Any) -> "ClusterRows":
-        """Rows that a function of single numbers makes of these."""
+        """Apply an elementwise function to the rows."""
         return self.with_parts(self.each("entrywise", function, *given), self.n_columns, self.dtype)
 
     def dask(self) -> Any:
@@ -157,7 +157,7 @@ class ClusterRows:
 
 
 def host_rows(X: Any, sizes: Sizes, workers: Workers) -> ClusterRows:
-    """Split rows of this process; each block stays with the scheduler as well, to be had again."""
+    """Split rows of this process; the scheduler keeps each block as well, in case a worker is lost."""
     rows = csr_array(X) if issparse(X) else np.asarray(X)
     blocks = (rows[start : start + size] for start, size in zip(starts(sizes), sizes, strict=True))
     parts = tuple(workers.share("rows", block) for block in blocks)
@@ -172,7 +172,7 @@ def stacked(blocks: Sequence[Any]) -> Any:
 
 
 def first_equal(X: ClusterRows) -> IntVector:
-    """Index of the first row equal to each row: hashes come here, and sure ones of rows whose hash repeats."""
+    """Index of the first row equal to each row, by quick hashes, and by digests of rows whose hash repeats."""
     suspects = repeated(X.column("equal-rows", block_hashes))
     edges = np.searchsorted(suspects, [*starts(X.sizes), len(X)])
     asked = [
@@ -184,7 +184,7 @@ def first_equal(X: ClusterRows) -> IntVector:
 
 
 def block_hashes(block: Any) -> IntVector:
-    """Quick hashes of the rows of a block; those in sparse form have all the same."""
+    """Quick hashes of the rows of a block; sparse rows all get the same one."""
     return np.zeros(block.shape[0], np.uint64) if issparse(block) else quick_hashes(block)
 
 
@@ -194,14 +194,14 @@ def block_digests(block: Any, rows: IntVector) -> list[bytes]:
 
 
 def between_all(blocks: list[Any], scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
-    """Inner products between the rows of all blocks, as `Engine.scatter` has them."""
+    """Inner products between the rows of all blocks, as in `Engine.scatter`."""
     return HOST.scatter(stacked(blocks), scale, mean, weights, between_rows=True)
 
 
 def dealt(X: ClusterRows, weights: Column, places: Callable[[IntVector], IntVector], edges: Sizes) -> list[Future]:
-    """Send every row of positive weight to the group of its place; those at or past the last edge take no part.
+    """Shuffle rows of positive weight into groups by their place; rows at or past the last edge are left out.
 
-    A group is its rows in the order of their places, and their weights.
+    A group is a pair of rows, sorted by place, and their weights.
     """
     held = X.by_block(weights)
     counts = X.sizes if isinstance(weights, float) else tuple(int(np.count_nonzero(own)) for own in held)
@@ -216,14 +216,14 @@ def dealt(X: ClusterRows, weights: Column, places: Callable[[IntVector], IntVect
 
 
 def row_labels(Z: Any, work: Callable[[Any], IntVector]) -> Any:
-    """Label that `work` gives each row of a block: a Dask array, lazy where Z is one."""
+    """Labels that `work` gives the rows of each block, as a Dask array; lazy if Z is one."""
     if is_dask(Z):
         return mapped_array(Z, work, None, np.intp, "adaam-predict")
     return dask_array(Z.each("labels", work), [(size,) for size in Z.sizes], np.intp)
 
 
 def split_by_place(X: Any, weights: Any, first: int, places: Any, edges: Sizes) -> list[Any]:
-    """Rows of a block by the group of their place, with places and weights."""
+    """Split the rows of a block by the group of their place, with places and weights."""
     present = np.arange(X.shape[0]) if isinstance(weights, float) else np.flatnonzero(weights)
     place = places(np.arange(first, first + len(present)))
     order = np.argsort(place)
@@ -243,7 +243,7 @@ def laid_out(pieces: list[Any]) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LazyRows:
-    """A checked Dask array of rows, to be mapped lazily, with the names of its columns where it was a DataFrame."""
+    """A checked Dask array of rows, to be mapped lazily, with the names of its columns if it was a DataFrame."""
 
     array: Any
     named: Any = None  # an empty DataFrame with the same columns
@@ -267,7 +267,7 @@ class LazyRows:
 
 
 def lazy_rows(X: Any, at_least: int) -> LazyRows:
-    """Check what can be told of a Dask array or DataFrame without computing its numbers."""
+    """Check a Dask array or DataFrame as far as possible without computing its values."""
     named = getattr(X, "_meta", None) if hasattr(X, "to_dask_array") else None
     if X.ndim != 2:
         raise ValueError(f"X is a Dask array of {X.ndim} dimension(s); pass one row a sample, one column a feature.")
@@ -294,7 +294,7 @@ def finite(block: Any) -> Any:
 
 
 def projected(rows: Any, scale: Any, mean: FloatVector, components: FloatMatrix) -> FloatMatrix:
-    """(scale * x - mean) @ components.T of new rows; scales of rows come as a matrix of one column."""
+    """(scale * x - mean) @ components.T of new rows; the scales of rows are a matrix of one column."""
     if isinstance(scale, float):
         check_magnitude("X", largest_magnitude(rows), rows.dtype, learning=False)
         return np.asarray(HOST.project(rows, scale, mean, components))

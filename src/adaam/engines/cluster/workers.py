@@ -1,4 +1,4 @@
-"""The executor: named tasks on Dask's workers, their results and sums, and Dask collections taken apart.
+"""Execution on Dask workers: named tasks, their results and sums, and conversion of Dask collections.
 
 No other file imports Dask.
 """
@@ -25,14 +25,14 @@ from adaam.engines.cpu import CPUEngine
 from adaam.progress import LOGGER, ChangingLine
 
 Future: TypeAlias = Any
-HOST = CPUEngine(kernels="numpy")  # what works on a block inside a task
-TURNS = 3  # tasks of a pass that are under way, or done and not yet fetched, for each thread
+HOST = CPUEngine(kernels="numpy")  # processes a block inside a task
+TURNS = 3  # tasks of a pass for each thread that are running, or finished but not yet fetched
 FOLD = 8  # results added up by one task
-TASK_BYTES = 1 << 28  # of rows that a task holds, where workers have the memory
-TASK_SHARE = 10  # of a worker's memory that those rows may take
-ROOM = 2  # memory that all pairs take, over that of their rows
-CHECK_SECONDS = 5.0  # between two looks at whether there are workers at all
-CLIENTS: dict[str, Any] = {}  # of schedulers that were given by their address: one connection each
+TASK_BYTES = 1 << 28  # of rows that a task may hold, if workers have the memory
+TASK_SHARE = 10  # these rows take at most 1 / TASK_SHARE of a worker's memory
+ROOM = 2  # memory that a fit on all pairs takes, relative to that of the rows
+CHECK_SECONDS = 5.0  # between two checks whether any worker is running
+CLIENTS: dict[str, Any] = {}  # clients of schedulers given by address: one connection each
 
 
 class ClusterError(RuntimeError):
@@ -41,19 +41,19 @@ class ClusterError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Workers:
-    """A Dask client, and how it is to be used; sizes of the cluster are those of when they were first asked for."""
+    """A Dask client, and settings for its use; the cluster's number of threads and memory are read once."""
 
     client: Any
-    in_flight: int | None  # tasks of a pass under way, or done and not yet fetched; None means by the threads
+    in_flight: int | None  # most tasks of a pass running, or finished but not yet fetched; None means by the threads
     patience: float
     progress: bool
-    given_bytes: int | None = None  # of rows that a task may hold, where the caller has said so
+    given_bytes: int | None = None  # of rows that a task may hold, if set by the caller
 
     def call(self, name: str, work: Callable[..., Any], *given: Any) -> Future:
-        """Run `work` on a worker, on one thread; futures among what is given, in lists too, stand for their values.
+        """Run `work` on one thread of a worker; futures among the arguments, also in lists, stand for their results.
 
-        The name is what the dashboard shows. What is given is kept by the scheduler, so that each result can be had
-        again when a worker is lost.
+        The dashboard shows the name. The scheduler keeps the arguments, so that each result can be recomputed if a
+        worker is lost.
         """
         import dask
 
@@ -66,24 +66,24 @@ class Workers:
         return self.call(name, as_it_is, value)
 
     def fetch(self, futures: Sequence[Future]) -> list[Any]:
-        """Bring results here."""
+        """Wait for results and fetch them."""
         with self._clear_errors():
             self._wait(futures)
             return list(self.client.gather(list(futures)))
 
     def computed(self, array: Any) -> Any:
-        """Bring a Dask array here."""
+        """Compute a Dask array and fetch it."""
         with self._clear_errors():
             return self.fetch([self.client.compute(array)])[0]
 
     def summed(self, name: str, parts: Sequence[Future]) -> Any:
-        """Sum of results in their order, made on the workers, a few at a time."""
+        """Sum of results in their order, added up on the workers, a few at a time."""
         while len(parts) > 1:
             parts = [self.call(f"{name}-sum", sum, parts[i : i + FOLD]) for i in range(0, len(parts), FOLD)]
         return self.fetch(parts)[0]
 
     def in_turn(self, name: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-        """Yield what functions give, in order, a bounded number being under way; a call is one and what it is given."""
+        """Yield the results of calls in order, with a bounded number in flight; a call is a function and arguments."""
         line = ChangingLine(sys.stderr) if self.progress else None
         most, waiting, total = self.in_flight or TURNS * self.n_threads, deque[Future](), len(calls)
         tasks = (self.call(name, *call) for call in calls)
@@ -112,7 +112,7 @@ class Workers:
         return int(min(TASK_BYTES, min(limits, default=np.inf) / TASK_SHARE))
 
     def n_workers(self) -> int:
-        """Workers there are."""
+        """Number of workers."""
         return max(1, len(self.client.nthreads()))
 
     def blocks_of(self, array: Any) -> list[Future]:
@@ -121,7 +121,7 @@ class Workers:
 
     @contextmanager
     def _clear_errors(self) -> Iterator[None]:
-        """Turn what Dask raises for want of workers or scheduler into an error that says what to do."""
+        """Turn errors of Dask about lost workers or a lost scheduler into one that says what to do."""
         from distributed.scheduler import KilledWorker
 
         try:
@@ -143,14 +143,14 @@ class Workers:
             ) from error
 
     def _is_cut_off(self, error: Exception) -> bool:
-        """Whether an error is that of a lost scheduler, and not one that a task raised."""
+        """Whether an error means that the scheduler was lost, and was not raised by a task."""
         from distributed import CancelledError
         from distributed.comm import CommClosedError
 
         return isinstance(error, CancelledError | CommClosedError) or self.client.status != "running"
 
     def _wait(self, futures: Sequence[Future]) -> None:
-        """Wait for tasks, but not for ever where no worker is left to run them."""
+        """Wait for tasks, but no longer than `patience` if no worker can run them."""
         from distributed import wait
 
         idle_since: float | None = None
@@ -169,7 +169,7 @@ class Workers:
                 return
 
     def _stopped(self) -> str | None:
-        """Say why no worker does anything; None where one does."""
+        """Return why no worker makes progress; None if one does."""
         known = self._known()
         if not known:
             return (
@@ -188,8 +188,8 @@ class Workers:
         )
 
     def _known(self) -> dict[str, Any]:
-        """What the scheduler knows of each worker."""
-        # Some versions tell of five workers unless asked for all, older ones have no such question.
+        """Return the scheduler's information about each worker."""
+        # Some versions return five workers unless asked for all; older ones do not have the parameter.
         asked = signature(self.client.scheduler_info).parameters
         given = {"n_workers": -1} if "n_workers" in asked else {}
         known: dict[str, Any] = self.client.scheduler_info(**given)["workers"]
@@ -202,7 +202,7 @@ def as_it_is(value: Any) -> Any:
 
 
 def task_engine(kernels: str, n_rows: int, block_rows: int) -> CPUEngine:
-    """Return the CPU engine for blocks of so many rows, out of all that are learned from; its loops are compiled."""
+    """Return the CPU engine for blocks of `block_rows` out of `n_rows` rows, with its loops compiled."""
     try:
         chosen = chosen_kernels(kernels, n_rows)
     except ImportError as error:
@@ -216,7 +216,7 @@ def task_engine(kernels: str, n_rows: int, block_rows: int) -> CPUEngine:
 
 
 def check_room(n_rows: int, n_columns: int, itemsize: int) -> None:
-    """Raise if rows cannot be worked on in this process."""
+    """Raise if all pairs of the rows cannot be processed in the memory of this process."""
     from distributed.system import MEMORY_LIMIT
 
     n_bytes = n_rows * n_columns * itemsize
@@ -232,7 +232,7 @@ def check_room(n_rows: int, n_columns: int, itemsize: int) -> None:
 def connected(
     client: Any, in_flight: int | None, patience: float, progress: bool, task_bytes: int | None = None
 ) -> Workers:
-    """Workers of the given client, or of the one that is current here."""
+    """Workers of the given client, or of the current one."""
     if find_spec("distributed") is None:
         raise ImportError('engine="dask" needs dask and distributed. Install them with: pip install adaam[dask]')
     if client is None:
@@ -256,7 +256,7 @@ def connected(
 
 
 def _client_at(address: str) -> Any:
-    """Client of the scheduler at an address: the current one where it is that scheduler's, else one kept for later."""
+    """Client of the scheduler at an address: the current one if its scheduler is the same, else a cached one."""
     from distributed import Client, get_client
 
     try:
@@ -278,14 +278,14 @@ def _client_at(address: str) -> Any:
 
 
 def is_dask(X: Any) -> bool:
-    """Whether X is a Dask collection; told without importing Dask."""
+    """Whether X is a Dask collection; does not import Dask."""
     return "dask" in sys.modules and bool(sys.modules["dask"].is_dask_collection(X))
 
 
 def as_dask_array(X: Any) -> Any:
     """Return a Dask array or DataFrame as an array whose chunk sizes are known, all columns in one chunk.
 
-    Chunks are compared with what the array announces of them when they are computed: Dask takes that on trust.
+    When chunks are computed, they are compared with the array's metadata, which Dask itself does not verify.
     """
     if hasattr(X, "to_dask_array"):
         X = X.to_dask_array(lengths=True)
@@ -297,7 +297,7 @@ def as_dask_array(X: Any) -> Any:
 
 
 def as_announced(chunk: Any, block_info: Any = None) -> Any:
-    """Return a chunk of the shape and precision that its array announces, or say what it is instead."""
+    """Return a chunk in the dtype that its array announces; raise if its shape or dtype does not fit."""
     announced = block_info[None]
     shape, dtype = tuple(announced["chunk-shape"]), np.dtype(announced["dtype"])
     found = chunk if hasattr(chunk, "dtype") and hasattr(chunk, "shape") else np.asarray(chunk)
@@ -318,7 +318,7 @@ def as_announced(chunk: Any, block_info: Any = None) -> Any:
 
 
 def dask_array(parts: Sequence[Future], shapes: Sequence[tuple[int, ...]], dtype: Any) -> Any:
-    """Put row blocks on the workers together to a Dask array."""
+    """Concatenate row blocks on the workers to a Dask array."""
     import dask.array as da
 
     return da.concatenate([da.from_delayed(part, shape, dtype) for part, shape in zip(parts, shapes, strict=True)])
@@ -327,7 +327,7 @@ def dask_array(parts: Sequence[Future], shapes: Sequence[tuple[int, ...]], dtype
 def mapped_array(
     array: Any, work: Callable[..., Any], n_columns: int | None, dtype: Any, name: str, *beside: Any
 ) -> Any:
-    """Return the lazy Dask array of `work` done on each row block; one number a row where `n_columns` is None."""
+    """Apply `work` to each row block of a Dask array, lazily; it returns one number per row if `n_columns` is None."""
     import dask.array as da
 
     meta = np.empty((0,) if n_columns is None else (0, 0), dtype)
@@ -339,5 +339,5 @@ def mapped_array(
 
 
 def _of_some_rows(work: Callable[..., Any], shape: tuple[int, ...], dtype: Any, block: Any, *beside: Any) -> Any:
-    """Do work on a block that has rows; one that a filter has emptied gives none."""
+    """Apply `work` to a block; one that a filter has left without rows gives an empty result."""
     return work(block, *beside) if block.shape[0] else np.empty(shape, dtype)

@@ -1,4 +1,4 @@
-"""The GPU engine: `GPUEngine` is its door, and PyTorch is imported behind it when a verb first runs."""
+"""The GPU engine: `GPUEngine` is its public class; PyTorch is imported only when a verb first runs."""
 
 from adaam.engines.gpu.engine import GPUEngine
 

@@ -1,4 +1,4 @@
-"""Arrays of the GPU engine: tensors of rows, or host rows that stream to the device; their sums; sparse affinities."""
+"""Arrays of the GPU engine: rows as tensors or streamed from the host, sums over rows, sparse affinities."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -20,7 +20,7 @@ TORCH_DTYPES = {dtype: kind for kind, dtype in NUMPY_DTYPES.items()}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceRows:
-    """A tensor of rows that shows its shape and precision as a NumPy array does."""
+    """A tensor of rows with the `shape` and `dtype` attributes of a NumPy array."""
 
     tensor: torch.Tensor
 
@@ -50,7 +50,7 @@ class DeviceRows:
 
 
 def checked_rows(place: "Place", X: Any, at_least: int) -> DeviceRows:
-    """Check a tensor of rows and bring it to the device; whole numbers become float64."""
+    """Check a tensor of rows and move it to the device; integers become float64."""
     tensor = X.tensor if isinstance(X, DeviceRows) else X.detach()
     if tensor.ndim != 2:
         raise ValueError(f"X is a tensor of {tensor.ndim} dimension(s); pass one row a sample, one column a feature.")
@@ -61,7 +61,7 @@ def checked_rows(place: "Place", X: Any, at_least: int) -> DeviceRows:
     if tensor.dtype not in NUMPY_DTYPES:
         tensor = tensor.to(torch.float32 if tensor.dtype in (torch.float16, torch.bfloat16) else torch.float64)
     tensor = tensor.to(place.device)
-    # A sum is finite only if every term is, but for overflow, which a second look rules out.
+    # A finite sum proves every entry finite; if it is not, it may have overflowed, and the entries are checked.
     if not torch.isfinite(tensor.sum(dtype=torch.float64)) and not torch.isfinite(tensor).all():
         raise ValueError("X contains NaN or infinity. Remove or impute such rows first.")
     return DeviceRows(tensor)
@@ -69,24 +69,24 @@ def checked_rows(place: "Place", X: Any, at_least: int) -> DeviceRows:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A device and the memory that temporaries may take there."""
+    """A device, and the memory that a temporary may take on it."""
 
     device: torch.device
     tile_bytes: int
 
     def current(self) -> AbstractContextManager[Any]:
-        """Make the device the current one, on which kernels are launched."""
+        """Context in which this is the current CUDA device, on which kernels are launched."""
         return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def vector(self, values: Any, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-        """Copy a host vector or small matrix to the device; a tensor of a host device may share its memory."""
+        """Copy a host vector or small matrix to the device; a tensor on device "cpu" may share its memory."""
         array = np.ascontiguousarray(values)
-        # PyTorch warns of read-only arrays and refuses the negative strides that NumPy lets a lone entry keep.
+        # PyTorch warns about read-only arrays and rejects negative strides, which arrays of one entry may have.
         shared = array.flags.writeable and all(stride >= 0 for stride in array.strides)
         return torch.from_numpy(array if shared else array.copy()).to(device=self.device, dtype=dtype)
 
     def column(self, values: Any) -> Column:
-        """One number a row on the device, in float64; a float stays one."""
+        """Column on the device, in float64; a plain float is returned as it is."""
         if isinstance(values, float):
             return values
         if isinstance(values, torch.Tensor):
@@ -94,13 +94,13 @@ class Place:
         return self.vector(values)
 
     def spread(self, column: Column, n_rows: int) -> torch.Tensor:
-        """Column as a tensor, also where all rows have the same number."""
+        """Column as a tensor, also if it is a plain float."""
         if isinstance(column, float):
             return torch.full((n_rows,), column, dtype=torch.float64, device=self.device)
         return self.column(column)
 
     def rows(self, X: Tall, rows: Any = slice(None), dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Dense rows on the device, wherever X lives."""
+        """Dense rows on the device, wherever X is stored."""
         if isinstance(X, DeviceRows):
             return X[rows].tensor.to(device=self.device, dtype=dtype)
         part = X[rows]
@@ -108,17 +108,17 @@ class Place:
         return torch.from_numpy(dense).to(device=self.device, dtype=dtype)
 
     def blocks(self, X: Tall, extra_columns: int = 0) -> list[slice]:
-        """Row blocks whose float64 copy, with `extra_columns` beside it, stays within the budget."""
+        """Row blocks whose float64 copy, with `extra_columns` further columns, fits into `tile_bytes`."""
         return short_blocks(X.shape[0], X.shape[1] + extra_columns, self.tile_bytes)
 
 
 def row_norms(place: Place, X: Tall) -> torch.Tensor:
-    """Euclidean lengths in float64; the largest entry is divided out where a square could overflow or vanish."""
+    """Euclidean lengths in float64; the largest entry is divided out if squares could overflow or underflow."""
     parts = []
     for rows in place.blocks(X):
         block = place.rows(X, rows)
         if block.dtype == torch.float32:
-            # Squares of float32 numbers neither overflow nor vanish in float64.
+            # Squares of float32 numbers neither overflow nor underflow in float64.
             parts.append(torch.linalg.vector_norm(block, dim=1, dtype=torch.float64))
             continue
         largest = block.abs().amax(dim=1, keepdim=True)
@@ -155,7 +155,7 @@ def scatter(place: Place, X: Tall, scale: Column, mean: FloatVector, weights: Co
 
 
 def row_scatter(place: Place, X: Tall, scale: Column, mean: FloatVector, weights: Column) -> FloatMatrix:
-    """Inner products of root * (scale * x - mean) between all rows, of which there are few."""
+    """Inner products of sqrt(weight) * (scale * x - mean) between all rows, for few rows."""
     n, d = X.shape
     total = torch.zeros((n, n), dtype=torch.float64, device=place.device)
     for columns in row_blocks(d, max(16, place.tile_bytes // (8 * n))):
@@ -178,18 +178,18 @@ def project(
 
 
 def _times(block: torch.Tensor, column: Column, rows: slice) -> torch.Tensor:
-    """Rows of a block, each times its own number; the block itself, never to be written to, where that is 1."""
+    """Multiply each row by its number; if all are 1, return the block itself, which must not be modified."""
     return block if isinstance(column, float) and column == 1.0 else block * beside(column, rows)
 
 
 def host(value: Any) -> Any:
-    """Bring a small tensor to the host; a float stays one."""
+    """Copy a small tensor to the host; a plain float is returned as it is."""
     return value if isinstance(value, float) else np.asarray(value.cpu())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceHalf:
-    """Half H of an affinity H + H': compressed rows without a diagonal, and the diagonal beside them."""
+    """Half H of an affinity H + H': off-diagonal entries in CSR form, and the diagonal as a column."""
 
     starts: torch.Tensor  # (n + 1,), int64
     indices: torch.Tensor  # int64
@@ -198,7 +198,7 @@ class DeviceHalf:
     tile_bytes: int = 1 << 28  # for temporaries
 
     def gram(self, X: Tall) -> FloatMatrix:
-        """X' H X: rows of H X gathered and summed in X's precision, their products with X in float64."""
+        """X' H X: the rows of H X are summed in X's precision, their products with X in float64."""
         place = Place(self.values.device, self.tile_bytes)
         with place.current():
             return self._gram(place, place.rows(X))
@@ -224,13 +224,13 @@ class DeviceHalf:
         return isinstance(self.diagonal, float) and self.diagonal == 0.0
 
     def host(self) -> csr_array:
-        """Bring it to the host."""
+        """Copy H to the host."""
         n = len(self.starts) - 1
         entries = csr_array((host(self.values), host(self.indices), host(self.starts)), shape=(n, n))
         return entries if self._loopless else csr_array(entries + diags_array(spread(host(self.diagonal), n)))
 
     def degrees(self) -> torch.Tensor:
-        """Row sums of H + H', the same bits from run to run, which scattered additions would not give."""
+        """Row sums of H + H', bitwise reproducible, which scatter-add would not be."""
         by_column, order = self.indices.sort(stable=True)
         edges = torch.arange(len(self.starts), device=by_column.device)
         down = segment_sums(self.values[order], torch.searchsorted(by_column, edges))
@@ -244,7 +244,7 @@ def half_on_device(place: Place, H: Sparse) -> DeviceHalf:
 
 
 def segment_sums(values: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
-    """Sum of each run of values, runs being told by where they start; the last entry of `starts` is their end."""
+    """Sum of each segment of values; `starts` holds the start of each and, as its last entry, their end."""
     one = torch.ones((1, 1), dtype=values.dtype, device=values.device)
     return gathered_sums(torch.zeros_like(values, dtype=torch.int64), values, starts, one)[:, 0]
 
@@ -291,7 +291,7 @@ def distinct(place: Place, X: Tall, weights: Column) -> tuple[Tall, Column]:
 
 
 def _present(X: Tall, weights: Column) -> tuple[Tall, Column]:
-    """Rows of positive weight; where all weights are 1, that is all there is to say of them."""
+    """Rows of positive weight, and their weights; the float 1.0 if all weights are 1."""
     if isinstance(weights, float):
         return X, weights
     positive = weights > 0
@@ -308,8 +308,8 @@ def _picked(X: Tall, rows: torch.Tensor) -> Tall:
 
 
 def _row_hashes(place: Place, X: Tall) -> Iterator[torch.Tensor]:
-    """One independent hash of all rows after the other; a second one is needed once in 2^24 fits of a million rows."""
-    rng = np.random.default_rng(0)  # any factors will do: a collision is noticed and costs time alone
+    """Yield independent hashes of all rows; a second one is needed once in 2^24 fits of a million rows."""
+    rng = np.random.default_rng(0)  # the seed is arbitrary: a collision is detected and only costs time
     while True:
         factors = place.vector(rng.integers(1 << 62, size=X.shape[1]) * 2 + 1, torch.int64)
         yield torch.cat([_hash(place.rows(X, rows), factors) for rows in place.blocks(X, 2 * X.shape[1])])
@@ -318,7 +318,7 @@ def _row_hashes(place: Place, X: Tall) -> Iterator[torch.Tensor]:
 def _hash(block: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
     kind = torch.int32 if block.dtype == torch.float32 else torch.int64
     bits = (block + 0.0).view(kind).to(torch.int64)  # adding zero turns -0.0 into 0.0
-    # Whole numbers end in many zero bits; mixing brings the high bits down before the factors act.
+    # Floats of integer value end in many zero bits; mixing moves the high bits down before the multiplication.
     bits = bits * 0x9E3779B97F4A7C1
     bits ^= bits >> 29
     return (bits * factors).sum(dim=1)

@@ -1,4 +1,4 @@
-"""The GPU engine: rows and tiles on one device, exact, nothing n x n; the same code runs on host tensors."""
+"""The GPU engine: exact, on one device, without storing n x n arrays; the same code runs on host tensors."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,11 +21,11 @@ Given = ParamSpec("Given")
 Returned = TypeVar("Returned")
 # From this many rows on, a fit of float32 rows works in float32 and on the tensor cores.
 FAST_ROWS = 1 << 15
-DEVICE_EIGH_SIZE = 128  # smaller eigenproblems are solved sooner than sent
+DEVICE_EIGH_SIZE = 128  # smaller eigenproblems are solved on the host, faster than they could be transferred
 
 
 def verb(work: Callable[Given, Returned]) -> Callable[Given, Returned]:
-    """Run a verb on its device in full float32 precision; for want of memory, name the number and the remedy."""
+    """Decorate a verb: run it on its device in full float32 precision, and explain out-of-memory errors."""
 
     @wraps(work)
     def run(*args: Given.args, **kwargs: Given.kwargs) -> Returned:
@@ -49,8 +49,8 @@ def verb(work: Callable[Given, Returned]) -> Callable[Given, Returned]:
 class GPUEngine:
     """Work on PyTorch tensors on one device; needs the extra `adaam[gpu]`.
 
-    NumPy rows are copied to the device, or streamed to it in blocks where they do not fit. Tensors are taken where they
-    are, and what `transform` returns stays there.
+    NumPy rows are copied to the device, or streamed to it in blocks if they do not fit. Tensors are moved to the device
+    if they are elsewhere; of a tensor, `transform` returns a tensor on the same device.
 
     Parameters
     ----------
@@ -58,14 +58,14 @@ class GPUEngine:
         A PyTorch device such as "cuda:1"; None means the current CUDA device, and it is an error if there is none.
         "cpu" runs the same engine on host tensors.
     tile_bytes : int, default=256 MiB
-        Memory for one temporary. Smaller means slower and leaner; results agree to rounding.
+        Memory for one temporary. Smaller values save memory and take longer; results agree to rounding.
     precision : {"fast", "full"}, default="fast"
-        "fast": on CUDA, 32,768 or more rows in float32 pass the tensor cores with the 11 bits of tf32 where results
-        stay within tolerance: to find candidates of the neighbour search, which are then measured in full and proven,
-        and as the rows that pruned entries are multiplied with. The entries themselves and the cut have the precision
+        "fast": on CUDA, for 32,768 or more rows in float32, tensor cores with the 11 significant bits of tf32 are used
+        if results stay within tolerance: to find neighbour candidates, whose exact distances are then computed and
+        proven, and for the product of pruned entries and rows. The entries themselves and the cut have the precision
         of float32, all d x d sums that of float64. "full", fewer rows, or rows in float64: everything in float64.
     memory_bytes : int, default=None
-        Device memory a fit may plan with; None means what is free.
+        Device memory that a fit may use; None means 90 % of what is free.
     """
 
     device: str | None = None
@@ -75,18 +75,18 @@ class GPUEngine:
     name: str = "gpu"
 
     def own(self, X: Any, at_least: int | None = None) -> Any | None:
-        """Return a tensor; with `at_least` as checked rows on the device, whole numbers in float64. None for others."""
+        """Return X if it is a tensor, with `at_least` as checked rows on the device; None for anything else."""
         if not _is_tensor(X):
             return None
         return X if at_least is None else self._arrays().checked_rows(self._place(), X, at_least)
 
     def each(self, work: Callable[[int], Result], items: Sequence[int]) -> Iterator[Result]:
-        """Do work for each item in turn: one is enough to fill the device."""
+        """Apply `work` to one item after the other: a single one fills the device."""
         return map(work, items)
 
     @verb
     def asarray(self, value: Any) -> Any:
-        """Copy a host value to the device; sparse rows, and those that do not fit, stay."""
+        """Copy a host value to the device; sparse rows, and rows that do not fit, stay on the host."""
         arrays = self._arrays()
         if isinstance(value, NeighborGraph):
             from adaam.engines.gpu.neighbors import on_device
@@ -98,7 +98,7 @@ class GPUEngine:
         return self._place().column(value) if is_column else self._rows(value)
 
     def _rows(self, X: Any) -> Any:
-        """Copy dense host rows to the device where they fit."""
+        """Copy dense host rows to the device if they fit."""
         if _is_tensor(X):
             return X if isinstance(X, self._arrays().DeviceRows) else self.own(X, 1)
         if issparse(X) or not self._fits(X):
@@ -112,7 +112,7 @@ class GPUEngine:
         return arrays.DeviceRows(out)
 
     def to_host(self, value: Any, like: Any = None) -> Any:
-        """Bring a tall array or a column to the host as NumPy; as a tensor, where it is, if `like` is one."""
+        """Copy a tall array or a column to the host as NumPy; if `like` is a tensor, return a tensor on its device."""
         if _is_tensor(like):
             tensor = _torch().as_tensor(getattr(value, "tensor", value))
             return tensor.to(getattr(like, "device", tensor.device))
@@ -153,8 +153,8 @@ class GPUEngine:
     def project(self, X: Tall, scale: Column, mean: FloatVector, components: FloatMatrix) -> Tall:
         """Return (scale * x - mean) @ components.T for each row, in the wider precision of X and components.
 
-        Many float32 rows stay float32 where the fused kernels take them on: errors of single entries then average out,
-        while a few thousand rows decide their last directions by entries that only float64 tells apart.
+        From `FAST_ROWS` on, float32 rows stay float32 if the fused kernels run: errors of single entries average out
+        over that many rows, while the last directions of a few thousand rows depend on differences that need float64.
         """
         place = self._place()
         many = X.dtype == np.float32 and X.shape[0] >= FAST_ROWS and self._fused(place)
@@ -164,7 +164,7 @@ class GPUEngine:
 
     @verb
     def neighbor_graph(self, X: Tall, n_neighbors: int, weights: Column) -> Graph:
-        """Return the graph of nearest others, rows tied at the last place sharing it; it stays on the device."""
+        """Return the nearest-neighbour graph, on the device; rows tied at the last place share it."""
         from adaam.engines.gpu import neighbors
 
         place, rows = self._place(), self._place().rows(X)
@@ -175,7 +175,7 @@ class GPUEngine:
 
     @verb
     def eigh(self, A: FloatMatrix) -> tuple[FloatVector, FloatMatrix]:
-        """All eigenpairs of a small symmetric matrix in float64, values ascending; tiny ones stay on the host."""
+        """All eigenpairs of a small symmetric matrix in float64, values ascending; tiny ones are solved on the host."""
         place = self._place()
         if len(A) < DEVICE_EIGH_SIZE or place.device.type == "cpu":
             return eigh(A)
@@ -207,8 +207,8 @@ class GPUEngine:
     def kmeans(self, Z: Tall, n_clusters: int, n_init: int, seed: int, weights: Column) -> Clusters:
         """Best of `n_init` k-means++ runs by inertia, all run as one batch.
 
-        Rows enter in the order of their coordinates, copies side by side, and runs go on until no label changes: so
-        neither the order of rows nor writing a weight as copies moves the result.
+        Rows are sorted by their coordinates, so that copies are adjacent, and runs continue until no label changes:
+        neither the order of rows nor replacing a weight by copies changes the result.
         """
         from adaam.engines.gpu import kmeans
 
@@ -219,14 +219,14 @@ class GPUEngine:
     def cluster_sums(
         self, Z: Tall, labels: IntVector, weights: Column, n_clusters: int, center: FloatVector | None = None
     ) -> ClusterSums:
-        """Return what centres, sizes and spreads of clusters follow from, in float64."""
+        """Return the sums from which centres, sizes and spreads of clusters follow, in float64."""
         place = self._place()
         given = place.rows(Z), labels, place.spread(weights, Z.shape[0]), n_clusters, center
         return cast(ClusterSums, self._arrays().cluster_sums(place, *given))
 
     @verb
     def nearest_known(self, Z: Tall, known: FloatMatrix, n_nearest: int) -> tuple[IntMatrix, FloatMatrix]:
-        """Indices and distances of the nearest of some known points of each row, nearest first; on the host."""
+        """Indices and distances of the known points nearest to each row, nearest first; on the host."""
         from adaam.engines.gpu import neighbors
 
         place, rows = self._place(), self._place().rows(Z)
@@ -234,7 +234,7 @@ class GPUEngine:
         return self.to_host(found[0]), self.to_host(found[1])
 
     def _place(self) -> Any:
-        """Return the device, resolved: the engine that was asked for is the one that runs."""
+        """Resolve the device; raise if it is not available, rather than fall back to another one."""
         torch = _torch()
         check_word("precision", self.precision, ("fast", "full"))
         device = torch.device("cuda" if self.device is None else self.device)
@@ -268,7 +268,7 @@ class GPUEngine:
                 return True
             available = 0.9 * _torch().cuda.mem_get_info(device)[0]
         n, d = X.shape
-        # Half-precision copies, candidates of neighbours and sums take less than the rows again at 2 KiB a row.
+        # Half-precision copies, neighbour candidates and sums take less than the rows once more and 2 KiB per row.
         return 2 * n * d * X.dtype.itemsize + 6 * self.tile_bytes + 2048 * n <= available
 
     def _memory_message(self, verb: str, given: tuple[Any, ...], error: Exception) -> str:
@@ -284,7 +284,7 @@ class GPUEngine:
 
 
 def _is_tensor(X: Any) -> bool:
-    """Whether X is a tensor or rows on a device; told without loading PyTorch."""
+    """Whether X is a tensor or rows on a device; does not import PyTorch."""
     if "torch" not in sys.modules:
         return False
     from adaam.engines.gpu.arrays import DeviceRows

@@ -1,4 +1,4 @@
-"""Launching the fused kernels: padded half-precision copies, grids that fill the chip, sums put together."""
+"""Host side of the fused kernels: padded half-precision copies, launch grids that fill the GPU, final sums."""
 
 import math
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from torch.nn.functional import pad
 from adaam.engines.gpu.pruned import Counts
 from adaam.engines.pruned import cut
 
-MAX_SPLIT_COLUMNS = 256  # three columns for each of P; wider tiles do not fit beside the others
-MAX_MAGNITUDE_RATIO = 2.0**28  # kept entries between largest and smallest that half precision holds at full precision
-PROGRAMS = 1056  # eight for each multiprocessor of a large chip
+MAX_SPLIT_COLUMNS = 256  # three for each column of P; wider tiles do not fit beside the other operands
+MAX_MAGNITUDE_RATIO = 2.0**28  # largest over smallest kept entry for which half precision loses none of its bits
+PROGRAMS = 1056  # programs in a grid: eight for each multiprocessor of a large GPU
 STRIP_BYTES = 1 << 28  # memory for the product S X of one strip of rows
 TILE = (128, 64, 128, 8, 3)  # rows, columns and features of a tile of the accumulating kernel, its warps and stages
 
 
 def available(device: torch.device) -> bool:
-    """Whether fused kernels can run there."""
+    """Whether fused kernels can run on the device."""
     return device.type == "cuda" and find_spec("triton") is not None
 
 
 @dataclass(frozen=True, slots=True)
 class FusedPairs:
-    """Entries of PP' right of the diagonal, from a P split into two half-precision parts."""
+    """Entries of PP' in the upper triangle, from a P split into two half-precision parts."""
 
     P: torch.Tensor  # scaled by a power of two
     weights: torch.Tensor | None
@@ -40,7 +40,7 @@ class FusedPairs:
         from adaam.engines.gpu.kernels import BM, BN, count_kernel
 
         n_bins, weighted = cut.N_BINS if binned else 0, self.weights is not None
-        # Finite in the precision of the kernels, however narrow the bracket.
+        # Bins per unit, finite in the float32 of the kernels however narrow the bracket is.
         per_unit = min(n_bins / (high - low), torch.finfo(torch.float32).max) if binned else 0.0
         kind = torch.float64 if weighted else torch.int64
         device = self.P.device
@@ -66,7 +66,7 @@ class FusedPairs:
 
 
 def fused_pairs(P: torch.Tensor, weights: torch.Tensor | None) -> FusedPairs | None:
-    """Split P for the tensor cores; None where its rank or its range is too large for that."""
+    """Split P for the tensor cores; None if its rank or its range is too large."""
     from adaam.engines.gpu.kernels import BM
 
     n, r = P.shape
@@ -97,8 +97,8 @@ def pruned_gram(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """X'WSWX and WSw over the off-diagonal entries of PP' of magnitude at least `threshold`.
 
-    Entries and rows enter the product in half precision, whose 11 bits are those of tf32; sums are in float32 along
-    a row of S and in float64 from there on. Row sums are in float32 throughout.
+    The product takes entries and rows in half precision, with 11 significant bits as in tf32; it is summed in float32
+    along a row of S and in float64 from there on. Row sums are in float32 throughout.
     """
     from adaam.engines.gpu.kernels import accumulate_kernel
 
@@ -113,7 +113,7 @@ def pruned_gram(
     half = torch.zeros((d, d), dtype=torch.float64, device=X.device)
     for first in range(0, n_rows, tall):
         blocks = min(tall, n_rows - first) // BM
-        # Several segments also keep the chains of float32 additions short.
+        # Several segments also limit the number of successive float32 additions.
         segments = max(_segments(blocks * (stride // DC)), 4 if n_rows > 1 << 18 else 1)
         out = torch.empty((segments, blocks * BM, stride), dtype=torch.float32, device=X.device)
         accumulate_kernel[(blocks, stride // DC, segments)](
@@ -130,7 +130,7 @@ def pruned_gram(
 
 
 def row_sums(pairs: FusedPairs, threshold: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """WSw of the padded rows, and the number of entries kept right of the diagonal, both on the device."""
+    """WSw of the padded rows, and the number of entries kept in the upper triangle, both on the device."""
     from adaam.engines.gpu.kernels import BM, BN, column_sum_kernel, row_sum_kernel
 
     weighted = pairs.weights is not None
@@ -140,7 +140,7 @@ def row_sums(pairs: FusedPairs, threshold: float) -> tuple[torch.Tensor, torch.T
     counts = torch.empty(n_rows // BM, dtype=torch.int64, device=pairs.P.device)
     inputs = (pairs.left, pairs.right, pairs.padded_weights)
     shapes: dict[str, Any] = {"WEIGHTED": weighted, "K": K, "BM": BM, "BN": BN, "num_warps": 8}
-    limit = threshold / pairs.unit  # a power of two, which changes no bit
+    limit = threshold / pairs.unit  # the unit is a power of two, so that this is exact
     row_sum_kernel[(n_rows // BM,)](*inputs, along, counts, limit, n_rows // BN, **shapes)
     column_sum_kernel[(n_rows // BN,)](*inputs, down, limit, n_rows // BN, **shapes)
     total = (along.to(torch.float64) + down) * pairs.unit
@@ -148,7 +148,7 @@ def row_sums(pairs: FusedPairs, threshold: float) -> tuple[torch.Tensor, torch.T
 
 
 def half_rows(X: torch.Tensor, n_rows: int, width: int, largest: float) -> tuple[torch.Tensor, float]:
-    """Rows in half precision, scaled by a power of two and padded with zeros to `n_rows` and whole widths."""
+    """Rows in half precision, scaled by a power of two; zero-padded to `n_rows` and a multiple of `width`."""
     n, d = X.shape
     scale = power_of_two(largest / max(float(X.abs().max()), 1e-30))
     out = torch.zeros((n_rows, -(-d // width) * width), dtype=torch.float16, device=X.device)
@@ -157,10 +157,10 @@ def half_rows(X: torch.Tensor, n_rows: int, width: int, largest: float) -> tuple
 
 
 def power_of_two(number: float) -> float:
-    """Largest power of two up to a positive number."""
+    """Largest power of two not above a positive number."""
     return 2.0 ** math.floor(math.log2(number))
 
 
 def _segments(programs: int) -> int:
-    """Into how many parts to cut the columns so that there is work for the whole chip."""
+    """Number of segments to split the columns into, so that the grid fills the GPU."""
     return max(1, min(32, PROGRAMS // max(1, programs)))

@@ -3,10 +3,10 @@
 
 Entries of PP' come from the tensor cores with the precision of float32: P is split as hi + lo, two half-precision
 numbers of 11 bits each, and hi.hi + hi.lo + lo.hi is one product of rows [hi, hi, lo] and [hi, lo, hi] summed in
-float32. Every kernel computes an entry by this same instruction, so that counting and pruning see the same bits.
+float32. Every kernel computes an entry by the same instruction, so that counting and pruning see identical bits.
 
-Rows are padded with zeros to whole tiles. A zero product is never counted and adds nothing. Counts that change from
-call to call are not specialised on, or a kernel would be compiled again in the middle of a fit.
+Rows are zero-padded to whole tiles. A zero product is never counted and adds nothing. Sizes that change from call to
+call are excluded from specialisation, or a kernel would be compiled again in the middle of a fit.
 """
 
 import triton
@@ -38,9 +38,9 @@ def count_kernel(
     N_BINS: tl.constexpr, WEIGHTED: tl.constexpr, COLLECT: tl.constexpr,
     K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """Count magnitudes above `high` and in [low, high] right of the diagonal, one row block and column segment each.
+    """Count magnitudes above `high` and in [low, high] in the upper triangle; a program has a row block and a segment.
 
-    N_BINS > 0 also counts by bins, COLLECT writes out the magnitudes inside.
+    N_BINS > 0 also counts by bins; COLLECT also writes out the magnitudes inside.
     """
     block = tl.program_id(0)
     segment = tl.program_id(1)
@@ -58,7 +58,7 @@ def count_kernel(
     for tile in range(start, stop):
         columns = tile * BN + tl.arange(0, BN)
         magnitude = tl.abs(_entries(a, right, columns, K))
-        # On and below the diagonal nothing counts.
+        # Entries on and below the diagonal are not counted.
         magnitude = tl.where(columns[None, :] > rows[:, None], magnitude, 0.0)
         is_above = magnitude > high
         is_inside = (magnitude >= low) & (magnitude <= high)
@@ -96,9 +96,9 @@ def accumulate_kernel(
     left, right, X, out, threshold, shrink, first_block, n_tiles, tiles_per_segment, stride,
     K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, DC: tl.constexpr,
 ):  # fmt: skip
-    """S X over the columns right of the diagonal: a row block, a chunk of DC features and a column segment each.
+    """S X over the upper triangle; each program has a row block, a chunk of DC features and a column segment.
 
-    The tile of S is made, pruned and multiplied without leaving the registers, as attention kernels do.
+    Tiles of S are computed, pruned and multiplied without leaving the registers, as in attention kernels.
     """
     block = first_block + tl.program_id(0)
     chunk = tl.program_id(1)
@@ -127,7 +127,7 @@ def row_sum_kernel(
     left, right, weights, sums, kept_counts, threshold, n_tiles,
     WEIGHTED: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """Sums of the kept entries right of the diagonal along each row, and how many a row block keeps."""
+    """Row sums of the kept entries in the upper triangle, and the number kept in each row block."""
     block = tl.program_id(0)
     rows = block * BM + tl.arange(0, BM)
     a = _left_rows(left, rows, K)
@@ -150,7 +150,7 @@ def column_sum_kernel(
     left, right, weights, sums, threshold, n_tiles,
     WEIGHTED: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
-    """Sums of the kept entries right of the diagonal down each column, from the same tiles as along the rows."""
+    """Column sums of the kept entries in the upper triangle, from the same tiles as the row sums."""
     # Long columns first: the last programs to start are the shortest.
     tile = n_tiles - 1 - tl.program_id(0)
     columns = tile * BN + tl.arange(0, BN)
@@ -184,7 +184,7 @@ def nearest_in_groups_kernel(
     X, Y, squares, minima, n_tiles, tiles_per_program,
     D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """Smallest |y|² - 2 x.y of each row x of a block within each tile of rows y."""
+    """Minimum of |y|² - 2 x.y over each tile of rows y, for each row x of a block."""
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     start = tl.program_id(1) * tiles_per_program
     for tile in range(start, tl.minimum(start + tiles_per_program, n_tiles)):

@@ -10,11 +10,11 @@ from adaam.engines.gpu.arrays import Place, host
 from adaam.engines.gpu.neighbors import nearest_known
 from adaam.engines.protocol import Clusters
 
-MAX_ITERATIONS = 300
+MAX_ITERATIONS = 300  # of Lloyd's algorithm, in each run
 
 
 def kmeans(place: Place, Z: torch.Tensor, weights: torch.Tensor, n_clusters: int, n_init: int, seed: int) -> Clusters:
-    """Best of the runs by inertia, over rows in the order of their coordinates."""
+    """Best run by inertia, over rows sorted by their coordinates."""
     present = torch.nonzero(weights)[:, 0]
     if len(present) < n_clusters:
         raise ValueError(f"n_clusters={n_clusters} exceeds the {len(present)} rows of positive weight.")
@@ -40,7 +40,7 @@ def _starts(
 ) -> torch.Tensor:
     """k-means++: each further centre is the best of several candidates drawn by their weighted squared distance.
 
-    Candidates are as many, and drawn from the same random numbers, as those of scikit-learn's `KMeans`.
+    The number of candidates, and the random numbers that draw them, are those of scikit-learn's `KMeans`.
     """
     n_trials = 2 + int(np.log(n_clusters))
     shape = (n_init, 1 + (n_clusters - 1) * n_trials)
@@ -79,7 +79,7 @@ def _candidate_distances(place: Place, Z: torch.Tensor, candidates: torch.Tensor
 def _lloyd(
     place: Place, Z: torch.Tensor, weights: torch.Tensor, centers: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Move centres to the means of their rows until no label changes; runs that are done leave the batch."""
+    """Move centres to the means of their rows until no label changes; converged runs leave the batch."""
     s = len(centers)
     final, inertia = centers.clone(), torch.zeros(s, dtype=torch.float64, device=Z.device)
     labels = torch.full((s, len(Z)), -1, dtype=torch.int64, device=Z.device)
@@ -100,7 +100,7 @@ def _lloyd(
         else:
             labels, centers = new_labels, moved
     runs = torch.arange(s, device=Z.device)
-    # Differences in float64, of every row to its centre in every run.
+    # Inertia from float64 differences between each row and its centre, in every run.
     for rows in row_blocks(len(Z), max(16, place.tile_bytes // (24 * s * Z.shape[1]))):
         own = final[runs, _distances(Z[rows], final).argmin(dim=2)].to(torch.float64)
         near = (Z[rows, None].to(torch.float64) - own).square().sum(dim=2)
@@ -118,7 +118,7 @@ def _assigned(
     for rows in row_blocks(len(Z), max(16, place.tile_bytes // (24 * s * c))):
         label = _distances(Z[rows], centers).argmin(dim=2)  # (rows, s)
         labels[:, rows] = label.T
-        # Sums as one product with 0-1 columns: the same bits from run to run, which scattered additions are not.
+        # Sums as one product with a one-hot matrix: bitwise reproducible, which scatter-add is not.
         member = torch.zeros((len(label), s, c), dtype=torch.float64, device=Z.device)
         member.scatter_(2, label[:, :, None], 1.0)
         w = weights[rows, None]
@@ -134,7 +134,7 @@ def _refilled(
     sums: torch.Tensor,
     counts: torch.Tensor,
 ) -> torch.Tensor:
-    """Means of the rows of each centre, where empty ones have taken over the rows farthest from theirs."""
+    """Means of the rows of each centre, after each empty one has been given one of the rows farthest from theirs."""
     empty = torch.nonzero(counts == 0)[:, 0]
     distances = (Z - centers[labels]).square().sum(dim=1)
     far = torch.topk(distances, len(empty)).indices
@@ -149,7 +149,7 @@ def _refilled(
 
 
 def _distances(Z: torch.Tensor, centers: torch.Tensor) -> torch.Tensor:
-    """|c|² - 2 z.c of rows to the centres of each run, (rows, s, c): least where the distance is."""
+    """|c|² - 2 z.c of rows and the centres of each run, (rows, s, c): smallest for the nearest centre."""
     s, c, m = centers.shape
     flat = centers.reshape(s * c, m)
     return torch.addmm(flat.square().sum(dim=1), Z, flat.T, alpha=-2.0).view(len(Z), s, c)

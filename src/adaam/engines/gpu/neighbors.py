@@ -1,7 +1,7 @@
-"""Nearest neighbours on a device, and their graph: as `NeighborGraph` has it on the host.
+"""Nearest neighbours on a device, and their graph: the device counterpart of `NeighborGraph`.
 
-Candidates come from inner products, and are then measured from differences and proven. Nothing of the graph leaves the
-device unasked.
+Candidates are found by inner products, then ranked by distances computed from differences; the fused search also proves
+its result. The graph stays on the device until `host` is called.
 """
 
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ from adaam.engines.links import Links, links_of
 from adaam.engines.neighbors.graph import FittedHeat, NeighborGraph
 
 SPARE = 8  # candidates beyond k, so that rounding cannot hide a neighbour
-FUSED_ROWS = 1 << 14  # fewer rows do not repay a bound for each
-FUSED_NEIGHBORS = 64
-SAMPLED_SHARE = 16  # every how many-th row is looked at to bound the distance of the k-th neighbour
-CAPACITY = 512  # candidates a row may have within its bound
-STRIP_ROWS = 1 << 17
+FUSED_ROWS = 1 << 14  # for fewer rows, computing a bound for each does not pay off
+FUSED_NEIGHBORS = 64  # largest k of the fused search
+SAMPLED_SHARE = 16  # 1 / SAMPLED_SHARE of the rows are sampled to bound the distance of the k-th neighbour
+CAPACITY = 512  # most candidates of a row within its bound; rows with more are searched again by tiles
+STRIP_ROWS = 1 << 17  # rows whose candidates are collected by one launch
 MAX_COLUMNS = 1 << 17  # columns of one tile of distances
-ROUNDS = 4  # of joining pieces between two looks at whether all are joined, each of which waits for the device
+ROUNDS = 4  # of joining pieces between two checks for convergence, each of which synchronises with the device
 
 
 def neighbors(
     place: Place, X: torch.Tensor, k: int, rows: torch.Tensor | None = None, *, fused: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Indices and distances of the k nearest others of each or of chosen rows, lower index first on a tie."""
+    """Indices and distances of the k nearest neighbours of all or of chosen rows, lower index first on a tie."""
     if rows is None and fused and len(X) >= FUSED_ROWS and 0 < k <= FUSED_NEIGHBORS and X.dtype == torch.float32:
         indices, distances, proven = _fused(place, X, k)
         rows = torch.nonzero(~proven)[:, 0]
@@ -49,7 +49,7 @@ def nearest_known(place: Place, Z: torch.Tensor, known: torch.Tensor, k: int) ->
 def _tiled(
     place: Place, Z: torch.Tensor, rows: torch.Tensor, known: torch.Tensor, k: int, *, others: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Nearest known points of chosen rows by tiles of distances in their precision; `others`: no row's own index."""
+    """Nearest known points of chosen rows, by tiles of distances; with `others`, no row is its own neighbour."""
     n = len(known)
     width = min(k + SPARE, n - others)
     squares = known.square().sum(dim=1)
@@ -75,12 +75,12 @@ def _tiled(
 def _measured(
     place: Place, Z: torch.Tensor, rows: torch.Tensor, known: torch.Tensor, candidates: torch.Tensor, k: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the k nearest of the candidates by distances from differences: coincident rows are at distance 0."""
+    """Return the k nearest candidates, by distances computed from differences: coincident rows are at distance 0."""
     candidates = candidates.sort(dim=1).values
     distances = torch.empty(candidates.shape, dtype=torch.float64, device=Z.device)
     height = max(1, place.tile_bytes // (20 * max(1, Z.shape[1] * candidates.shape[1])))
     for part in row_blocks(len(rows), height):
-        # Float64 takes the differences of float32 rows without error, so that equal distances come out equal.
+        # Differences of float32 rows are exact in float64, so that equal distances come out equal.
         difference = known[candidates[part]].to(torch.float64) - Z[rows[part], None]
         distances[part] = torch.linalg.vector_norm(difference, dim=2)
     distances, order = distances.sort(dim=1, stable=True)
@@ -88,11 +88,11 @@ def _measured(
 
 
 def _fused(place: Place, X: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Neighbours by half-precision tiles that are never written, and which rows they are proven for.
+    """Neighbours by half-precision tiles that stay in registers, and a mask of the rows they are proven for.
 
-    A bound on the distance of the k-th neighbour, from a sample of rows, leaves about a hundred candidates a row. By
-    the triangle inequality, distances between rounded rows are off by no more than the lengths of the two rounding
-    errors, which are measured: a row whose k-th distance stays below that of every row left out is proven.
+    A bound on the distance of the k-th neighbour, from a sample of rows, leaves about a hundred candidates per row. By
+    the triangle inequality, the error of a distance between rounded rows is at most the lengths of the two rounding
+    errors, which are measured: a row is proven if its k-th distance is below those of all rows left out.
     """
     from adaam.engines.gpu.fused import half_rows
     from adaam.engines.gpu.kernels import collect_near_kernel
@@ -108,7 +108,7 @@ def _fused(place: Place, X: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.T
         squares[part] = rounded.square().sum(dim=1)
         errors[part] = torch.linalg.vector_norm(X[part] * scale - rounded, dim=1)
     bounds = _bounds(place, Y, squares, n, k)
-    # Rounding of the sums: every term is below |x||y|, and their partial sums are float32 numbers.
+    # Bound on the rounding of the sums: every term is below |x||y|, and partial sums are float32 numbers.
     largest = squares[:n].max()
     slack = (2.0 * Y.shape[1] * torch.finfo(torch.float32).eps) * largest
 
@@ -132,7 +132,7 @@ def _fused(place: Place, X: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.T
         near, at = torch.topk(values[real], width + 1, dim=1, largest=False)
         candidates = ids[real].gather(1, at[:, :width]).long()
         enough = (counts[real] >= width) & (counts[real] <= CAPACITY)
-        # Rows that found too few are searched again; until then any candidate stands in.
+        # Rows with too few or too many candidates are searched again; until then arbitrary rows are placeholders.
         candidates[~enough] = (rows[~enough, None] + torch.arange(1, width + 1, device=X.device)) % n
         indices[rows], distances[rows] = _measured(place, X, rows, X, candidates, k)
         left_out = torch.minimum(near[:, width], bounds[first : first + real.stop]) + squares[rows]
@@ -142,7 +142,7 @@ def _fused(place: Place, X: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.T
 
 
 def _bounds(place: Place, Y: torch.Tensor, squares: torch.Tensor, n: int, k: int) -> torch.Tensor:
-    """Bound |y|² - 2 x.y for each row x such that its k nearest and some more stay within, most likely."""
+    """Bound on |y|² - 2 x.y for each row x that most likely admits its k nearest rows and a few more."""
     from adaam.engines.gpu.kernels import nearest_in_groups_kernel
 
     BM, BN, BK = 128, 64, 64
@@ -170,10 +170,10 @@ def _bounds(place: Place, Y: torch.Tensor, squares: torch.Tensor, n: int, k: int
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceGraph(NeighborGraph):
-    """Graph of tensors; shares and copies that are all the same are a float."""
+    """Neighbour graph of tensors; shares, and copies, are a plain float if all are equal."""
 
     def host(self) -> NeighborGraph:
-        """Bring the graph to the host."""
+        """Copy the graph to the host."""
         starts, indices, distances = host(self.starts), host(self.indices), host(self.distances)
         shares, copies = spread(host(self.shares), len(indices)), spread(host(self.copies), self.n_rows)
         return NeighborGraph(starts, indices, distances, shares, copies, self.measured)
@@ -184,9 +184,9 @@ class DeviceGraph(NeighborGraph):
         return rows.repeat_interleave(torch.diff(self.starts), output_size=len(self.indices))
 
     def piece_sizes(self) -> IntVector:
-        """Rows in each connected piece, directions ignored, largest first.
+        """Number of rows in each weakly connected component, largest first.
 
-        Each row carries the lowest row it is known to be joined with; every edge lowers those of its two ends, and of
+        Each row stores the lowest row it is known to be connected to; every edge lowers that of its two ends, and of
         the rows these point to, so that a path of any length is joined in few rounds.
         """
         i, j = self.rows(), self.indices
@@ -208,7 +208,7 @@ class DeviceGraph(NeighborGraph):
         return np.asarray(host(sizes[sizes > 0].sort(descending=True).values))
 
     def links(self, weights: FloatVector) -> Links:
-        """Links that the neighbours make, averaged over the two directions; see `NeighborGraph.links`."""
+        """Links between neighbours, averaged over the two directions; see `NeighborGraph.links`."""
         nodes, others = self.rows(), self.indices
         rows = torch.as_tensor(np.array(weights), device=nodes.device)
         given = self.shares * self.pair_weights(rows) / 2
@@ -216,13 +216,13 @@ class DeviceGraph(NeighborGraph):
         return links_of(*both, rows * self.copies, compiled=uses_numba(self.kernels, self.n_rows))
 
     def heat_half(self, heat: FittedHeat, weights: Column) -> DeviceHalf:
-        """Half H of the affinity H + H' of heat weights, the larger of a pair's two; copies of a row weigh 1."""
+        """Half H of the affinity H + H' of heat weights, the larger of the two of a pair; 1 between copies of a row."""
         rows, columns, f = self.rows(), self.indices, self.shares
         reverse, mutual = self._reverse(rows)
         values = heat.weights(rows, columns, self.distances)
         if not self.measured:
             values = torch.where(mutual, torch.maximum(values, values[reverse]), values)
-        # Both directions taken: f + g - fg = f(1 - g/2) + g(1 - f/2), one part for either entry.
+        # Union of the two directions: f + g - fg = f(1 - g/2) + g(1 - f/2), one part for each entry.
         g = mutual * at(f, reverse)
         values = values * f * (1.0 - g / 2) * self.pair_weights(weights)
         return DeviceHalf(self.starts, columns, values, weights * self.copies / 2)

@@ -1,7 +1,7 @@
-"""The pruned affinity S(PP') on a device: entries counted for the cut, and kept for the Gram matrix.
+"""The pruned affinity S(PP') on a device: counts of entries to find the cut, and the Gram matrix of those kept.
 
-Entries come from the fused kernels (`gpu.fused`) or, as here, from tiles in plain PyTorch. The cut is found as on any
-engine (`engines.pruned.cut`); change here how a device guesses its bracket and counts.
+Entries come from the fused kernels (`gpu.fused`) or, as here, from tiles in plain PyTorch. All engines share the search
+for the cut (`engines.pruned.cut`); this file has the device's first bracket and its counting.
 """
 
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ from adaam.engines.pruned.cut import Bracket, Tally
 if TYPE_CHECKING:
     from adaam.engines.gpu.fused import FusedPairs
 
-# Entries of PP' right of the diagonal, each computed the same way in every pass, down to the last bit. Magnitudes are
-# in the pairs' own unit, `unit` times smaller than those of PP'; weights are None where all are 1.
+# Entries of PP' in the upper triangle, bitwise identical in every pass. Magnitudes are in the pairs' own unit: times
+# `unit` they are those of PP'. Weights are None if all are 1.
 DevicePairs: TypeAlias = "TilePairs | FusedPairs"
 
-SAMPLED_PAIRS = 1 << 22  # pairs looked at to guess the first bracket, at most
-MAX_COLLECTED = 1 << 20  # entries a pass may write out; a fuller bracket is narrowed by bins first
+SAMPLED_PAIRS = 1 << 22  # most pairs sampled for the first bracket
+MAX_COLLECTED = 1 << 20  # most entries that a pass writes out; a fuller bracket is narrowed by bins first
 
 
 def cut_gram(
@@ -38,7 +38,7 @@ def cut_gram(
     *,
     fused: bool,
 ) -> tuple[float, torch.Tensor, torch.Tensor]:
-    """Cut of PP' to t entries, unless it is known, and X'WSWX and WSw of what that keeps."""
+    """Cut of PP' to t entries, unless it is known, and X'WSWX and WSw of the entries it keeps."""
     tiles = TilePairs(P, weights, max(64, int((place.tile_bytes / P.element_size()) ** 0.5) // 64 * 64))
     split = None
     if fused and P.dtype == torch.float32:
@@ -56,21 +56,21 @@ def cut_gram(
 
 
 class Counts(NamedTuple):
-    """Multiplicity above a bracket and inside it; the latter also in each bin, or entry by entry.
+    """Multiplicity above a bracket and inside it; the latter also by bins, or entry by entry.
 
-    All of it stays on the device until it is read at once: each read waits for the passes before it.
+    Everything stays on the device until it is read in one go: each read waits for the passes before it.
     """
 
     above: torch.Tensor  # float64
     inside: torch.Tensor  # float64
     bins: torch.Tensor | None = None
-    values: torch.Tensor | None = None  # (capacity,): entries inside, as far as there was room for them
+    values: torch.Tensor | None = None  # (capacity,): the entries inside, except those beyond the capacity
     shares: torch.Tensor | None = None  # (capacity,), float64: multiplicity of each
-    n_found: torch.Tensor | None = None  # how many there are, in room or not
+    n_found: torch.Tensor | None = None  # number of entries inside, including those beyond the capacity
 
 
 class DeviceEntries:
-    """All entries of PP' in the unit of the pairs: `engines.pruned.cut.Entries` of a device."""
+    """All entries of PP' in the unit of the pairs; implements `engines.pruned.cut.Entries` on a device."""
 
     def __init__(self, pairs: DevicePairs, diagonal: torch.Tensor) -> None:
         self.pairs, self.diagonal = pairs, diagonal
@@ -78,22 +78,22 @@ class DeviceEntries:
         # Diagonal entries of PP', summed in float64 and rounded to P's precision.
         self.squares = pairs.P.to(torch.float64).square().sum(dim=1).to(pairs.P.dtype)
         self._largest: float | None = None
-        self._crowded = False  # whether the bracket is known to hold more than a pass may write out
+        self._crowded = False  # whether the next bracket is expected to hold more than a pass writes out
 
     def largest(self) -> float:
-        """Magnitude that no entry exceeds: |p_i . p_j| is at most the largest |p|², but for rounding."""
+        """Upper bound on all magnitudes: |p_i . p_j| is at most the largest |p|², up to rounding."""
         if self._largest is None:
             self._largest = float(self.squares.max())
         return self._largest * (1 + 1e-4)
 
     def guess(self, t: float) -> Bracket:
-        """Bracket the t-th largest entry, most likely."""
+        """Return a bracket that most likely contains the t-th largest entry."""
         low, high, self._largest, expected = _guess(self.pairs, self.squares, self.diagonal, t).tolist()
         self._crowded = expected > MAX_COLLECTED // 2
         return Bracket(low, high)
 
     def tally(self, bracket: Bracket) -> Tally:
-        """Count all entries against a bracket: one by one, or by bins where they do not fit."""
+        """Count all entries against a bracket; list those inside, or count them by bins if they are too many."""
         tiny = float(np.nextafter(self.dtype(0), self.dtype(1)))
         low, high = max(bracket.low, tiny), bracket.high
         if high < low:
@@ -118,7 +118,7 @@ class DeviceEntries:
         return Tally(above, counted.bin_edges(), host(bins), binned=True)
 
     def _read(self, counts: Counts, own: torch.Tensor, high: float) -> list[float]:
-        """Multiplicity above and inside with the diagonal, and how many entries were collected, read at once."""
+        """Multiplicity above and inside, with the diagonal, and the number of entries found, in a single read."""
         above = counts.above + (self.diagonal * (self.squares > high)).sum()
         inside = counts.inside + (self.diagonal * own).sum()
         n_found = torch.zeros_like(above) if counts.n_found is None else counts.n_found.to(torch.float64)
@@ -127,17 +127,17 @@ class DeviceEntries:
 
 
 def _guess(pairs: DevicePairs, squares: torch.Tensor, diagonal: torch.Tensor, t: float) -> torch.Tensor:
-    """Bracket the cut from sampled pairs and the whole diagonal, four standard errors either way.
+    """Bracket the cut by sampled pairs and the whole diagonal, four standard errors to either side.
 
-    A tensor of its low and high end, the largest magnitude of the diagonal, and about how many entries lie between.
+    Returns a tensor: low end, high end, largest entry of the diagonal, and roughly the number of entries between.
     """
     P, weights = pairs.P, pairs.weights
     n = len(P)
     largest = squares.max().to(torch.float64)
     if n < 2:
         return torch.stack([torch.zeros_like(largest), largest, largest, torch.zeros_like(largest)])
-    rng = np.random.default_rng(0)  # the guess affects speed alone, so its seed is nobody's business
-    # One pair in 4096 costs about as much as it saves in the pass that follows; few rows can spare more.
+    rng = np.random.default_rng(0)  # the guess affects only speed, so the seed is arbitrary
+    # Sampling one pair in 4096 costs about as much as it saves in the next pass; for few rows, more are affordable.
     n_sampled = min(SAMPLED_PAIRS, max(1 << 12, min(n * n // 16, 1 << 16), n * n // 4096))
     source = torch.Generator(device=P.device).manual_seed(int(rng.integers(1 << 31)))
     row = torch.randint(n, (n_sampled,), generator=source, device=P.device)
@@ -160,7 +160,7 @@ def _guess(pairs: DevicePairs, squares: torch.Tensor, diagonal: torch.Tensor, t:
 
 @dataclass(frozen=True, slots=True)
 class TilePairs:
-    """Entries of PP' right of the diagonal, in tiles of fixed shape so that every pass sees the same bits."""
+    """Entries of PP' in the upper triangle, in tiles of fixed shape so that every pass sees the same bits."""
 
     P: torch.Tensor
     weights: torch.Tensor | None
@@ -168,7 +168,7 @@ class TilePairs:
     unit: float = 1.0
 
     def tiles(self) -> Iterator[tuple[slice, slice, torch.Tensor]]:
-        """Tiles from the diagonal rightwards; on and below the diagonal entries are zero."""
+        """Yield the tiles of the upper triangle; entries on and below the diagonal are zero."""
         blocks = row_blocks(len(self.P), self.tile_rows)
         for i, rows in enumerate(blocks):
             for columns in blocks[i:]:
@@ -178,8 +178,8 @@ class TilePairs:
     def count(self, low: float, high: float, *, binned: bool = False, capacity: int = 0) -> Counts:
         """Count entries against [low, high], low > 0, each pair for both directions.
 
-        Those inside are also counted by bins where `binned`, exactly but for the edges of bins; `capacity` writes them
-        out, as far as there is room for them.
+        With `binned`, those inside are also counted by bins, exactly except at the edges of bins; with `capacity`, they
+        are written out, except those beyond the capacity.
         """
         above = torch.zeros((), dtype=torch.float64, device=self.P.device)
         inside, n_held = torch.zeros_like(above), 0
@@ -207,7 +207,7 @@ class TilePairs:
         return Counts(above, inside, None, values, shares, torch.full_like(above, n_held))
 
     def _total(self, chosen: torch.Tensor, rows: slice, columns: slice) -> torch.Tensor:
-        """Multiplicity of the chosen entries of a tile, both directions."""
+        """Multiplicity of the chosen entries of a tile, counted in both directions."""
         if self.weights is None:
             return 2.0 * torch.count_nonzero(chosen)
         return 2.0 * (self.weights[rows] @ (chosen.to(torch.float64) @ self.weights[columns]))

@@ -1,7 +1,7 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls
-"""Moves along links on a device, by Triton: every node looks at its own links, so that no sums by label are stored.
+"""Label moves along links on a device, in Triton: each node scans its own links, so that no sums by label are stored.
 
-Whether sweeps go on is decided on the device too; the host asks now and then.
+Convergence is also decided on the device; the host reads the decision every few sweeps.
 """
 
 from typing import Any
@@ -12,9 +12,9 @@ import triton.language as tl
 
 from adaam.engines.links import MIX, ROUNDING
 
-CHUNK = 32  # links of a node that are looked at together
-LABELS = 1024  # labels whose sizes are looked at together
-ASKED_EVERY = 6  # sweeps that are launched before the host asks whether they have ended
+CHUNK = 32  # links of a node that are processed together
+LABELS = 1024  # labels whose sizes are processed together
+ASKED_EVERY = 6  # sweeps that are launched before the host checks whether they have converged
 
 
 @triton.jit
@@ -28,7 +28,7 @@ def _move_kernel(
     starts, others, weights, degrees, ranks, salts, labels, totals, waiting, moved, counts, ended, scales, step,
     MIX_1: tl.constexpr, MIX_2: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """Find the label that gains a node most, as `Links.moves` does; one program a node."""
+    """Find the label of largest gain for each node, as `Links.moves` does; one program per node."""
     node = tl.program_id(0).to(tl.int64)
     mixed = (tl.load(ranks + node) + tl.load(salts + step)) * MIX_1
     mixed = (mixed ^ (mixed >> 32)) * MIX_2
@@ -77,7 +77,7 @@ def _follow_kernel(
     starts, others, weights, degrees, labels, moved, totals, sizes, waiting, within, counts, step,
     KEEP_BEST: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """What follows from moves: who waits again, sums of labels, links within them; one program a node."""
+    """Update after moves: waiting nodes, sums by label, weight of links within labels; one program per node."""
     node = tl.program_id(0).to(tl.int64)
     if tl.load(counts + 2 * step + 1) > 0:
         before = tl.load(labels + node)
@@ -110,7 +110,7 @@ def _judge_kernel(
     totals, sizes, within, counts, ended, improved, highest, scales, step, n_labels, few_moves,
     KEEP_BEST: tl.constexpr, LABELS: tl.constexpr,
 ):  # fmt: skip
-    """Whether the sweeps end here, and whether this one's labels are the best so far; one program."""
+    """Decide whether the sweeps end here, and whether the labels of this one are the best so far; one program."""
     n_moved = tl.load(counts + 2 * step + 1)
     end = tl.load(ended + step)
     if KEEP_BEST:
@@ -155,11 +155,11 @@ def labels_after(
     sizes = torch.zeros(n_labels, dtype=torch.int32, device=device)
     sizes.index_add_(0, labels, torch.ones_like(labels, dtype=torch.int32))
     waiting = torch.ones(n, dtype=torch.bool, device=device)
-    counts = torch.zeros(n_sweeps, 2, dtype=torch.int32, device=device)  # whether any was looked at; how many moved
+    counts = torch.zeros(n_sweeps, 2, dtype=torch.int32, device=device)  # whether any node was visited; how many moved
     within = torch.zeros(n_sweeps, dtype=torch.float64, device=device)
     ended = torch.zeros(n_sweeps + 1, dtype=torch.int32, device=device)
     improved = torch.zeros(n_sweeps, dtype=torch.bool, device=device)
-    # Numbers that a launch would round to float32 travel as tensors of float64.
+    # As scalar arguments of a launch these would be rounded to float32, so they are passed as float64 tensors.
     scales = torch.tensor([scale, ROUNDING], dtype=torch.float64, device=device)
     highest = torch.full((1,), -torch.inf, dtype=torch.float64, device=device)
     if keep_best:
@@ -168,7 +168,7 @@ def labels_after(
         highest[0] = together - scale * (totals * totals).sum()
     graph = starts, others, weights, degrees
     for step in range(n_sweeps):
-        # Products and sums are rounded one by one, as the host rounds them.
+        # No fused multiply-add: products and sums are rounded one by one, as on the host.
         _move_kernel[(n,)](
             *(*graph, ranks, salts, labels, totals, waiting, moved, counts, ended, scales, step),
             MIX_1=MIX[0],

@@ -1,10 +1,10 @@
-"""Nearest neighbours on the host, and what every engine makes of them.
+"""Nearest neighbours on the host, and the neighbour graph that every engine builds.
 
 search
-    Neighbours by compiled loops: change here how they are found on the CPU.
+    Search by compiled loops: the place to change how the CPU finds neighbours.
 tiles
-    Neighbours by NumPy and scikit-learn: few rows, or no numba.
+    Search by NumPy and scikit-learn: for few rows, or without numba.
 graph
-    The neighbour graph, in which rows tied at the k-th place share it, and the affinity that a heat kernel gives to its
-    edges. Neighbourhoods are made of NumPy arrays and of tensors.
+    The neighbour graph, in which rows tied at the k-th place share it, and the heat kernel affinity of its edges.
+    Neighbourhoods are NumPy arrays or tensors.
 """

@@ -1,7 +1,7 @@
 """The nearest-neighbour graph on the host, the affinity of a heat kernel on its edges, and ties among neighbours.
 
-Rows tied at the k-th place share it. A row of weight w counts as w coincident rows. From a search to neighbourhoods the
-same code runs on NumPy arrays and on tensors.
+Rows tied at the k-th place share it. A row of weight w counts as w equal rows. `neighborhoods` works on NumPy arrays
+and on tensors.
 """
 
 from collections.abc import Callable
@@ -17,19 +17,19 @@ from adaam.engines.blocks import at, beside, namespace, ordered_map, short_block
 from adaam.engines.compiled import uses_numba
 from adaam.engines.links import Links, exactly_summable
 
-# Rows of weight below one fill a neighbourhood slowly; past this many times k neighbours it stays unfilled.
+# Limit of the neighbours searched, in multiples of k; with rows of weight below one, places may then stay unfilled.
 MAX_WIDENING = 16
 
-# Starts, indices, distances, shares and copies, as a `NeighborGraph` has them; a float where all are the same.
+# Starts, indices, distances, shares and copies, as in a `NeighborGraph`; a float if all are the same.
 Neighborhoods: TypeAlias = tuple[Any, Any, Any, Column, Column]
 
-# Indices and distances of so many nearest others of all rows, or of chosen ones: NumPy arrays or tensors, (n, width).
+# (width, rows) -> indices and distances, (n, width): nearest others of all rows (None) or of some; NumPy or tensors.
 Search: TypeAlias = Callable[[int, Any], tuple[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class FittedHeat:
-    """A heat kernel with its bandwidths, ready to weigh any pair of rows.
+    """A heat kernel with fitted bandwidths, which gives the weight of any pair of rows.
 
     The bandwidth of a pair is the geometric mean of those of its rows, which are all equal unless the kernel is
     self-tuning.
@@ -48,13 +48,13 @@ class FittedHeat:
         if self.power != 1:
             exponent **= self.power
         # 0 / 0: all neighbours coincide, and a bandwidth of zero must not separate them.
-        exponent = xp.where(distances == 0, 0.0, exponent)  # a mask as index would wait for a device
+        exponent = xp.where(distances == 0, 0.0, exponent)  # indexing by a mask would synchronize with the device
         return xp.exp(xp.negative(exponent, out=exponent), out=exponent)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostHalf:
-    """Half H of an affinity H + H' on the host: each edge of a graph at the row where it was found."""
+    """Half H of an affinity H + H' on the host: each edge of a graph, stored in the row where it was found."""
 
     matrix: Sparse
 
@@ -81,12 +81,12 @@ class HostHalf:
 
 @dataclass(frozen=True, slots=True)
 class NeighborGraph:
-    """Neighbours of each row in compressed rows: self excluded, nearest first; NumPy arrays, or tensors on a device.
+    """Neighbours of each row in CSR form: self excluded, nearest first; NumPy arrays, or tensors on a device.
 
-    `shares` tells which part of a neighbour is taken: 1 but for those tied at the k-th place, who share what is left of
-    it. `copies` counts the row's own copies among its neighbours. `measured` says that distances were found between the
-    rows themselves, so that both directions of a pair have the same one; `kernels`, whether work on the links may be
-    compiled.
+    `shares` is the fraction with which each neighbour counts: 1 except for those tied at the k-th place, which share
+    what remains of it. `copies` counts the row's own copies among its neighbours. `measured` means that distances were
+    computed between the rows themselves, so that both directions of a pair have the same one; `kernels` is that of
+    `CPUEngine`, for work on the links.
     """
 
     starts: IntVector  # (n + 1,)
@@ -115,19 +115,19 @@ class NeighborGraph:
         return weights**2 if isinstance(weights, float) else weights[self.rows()] * weights[self.indices]
 
     def mean_distance(self, weights: Column) -> float:
-        """Mean of all neighbour distances, copies counted."""
+        """Mean of all neighbour distances, copies included."""
         taken = self.shares * self.pair_weights(weights)
         counted = total(taken, len(self.indices)) + total(weights * self.copies, self.n_rows)
         return float((taken * self.distances).sum()) / counted if counted > 0 else 0.0
 
     def farthest(self) -> Column:
-        """Distance of each row to its farthest neighbour; 0 without any."""
+        """Distance of each row to its farthest neighbour; 0 if it has none."""
         xp, ends = namespace(self.distances), self.starts[1:]
         none = xp.zeros(1, dtype=self.distances.dtype, device=self.distances.device)
         return xp.concatenate([self.distances, none])[xp.where(ends > self.starts[:-1], ends - 1, -1)]
 
     def piece_sizes(self) -> IntVector:
-        """Rows in each connected piece, directions ignored, largest first."""
+        """Number of rows in each connected component, directions ignored, largest first."""
         edges = self._matrix(self.shares)
         if _in_one_piece(edges):
             return np.array([self.n_rows])
@@ -135,10 +135,10 @@ class NeighborGraph:
         return np.sort(np.bincount(piece))[::-1]
 
     def links(self, weights: FloatVector) -> Links:
-        """Count the neighbour places that rows give each other, averaged over the two directions.
+        """Link rows with the share that each has in the other's neighbour places, averaged over both directions.
 
-        Every row has the same number of places to give, whatever its distances, so dense and sparse regions count
-        alike. Copies of a row link it to itself.
+        Every row has the same number of places, whatever its distances, so dense and sparse regions count alike. Copies
+        of a row link it to itself.
         """
         n = self.n_rows
         directed = self._matrix(self.shares * self.pair_weights(weights))
@@ -149,31 +149,31 @@ class NeighborGraph:
         return Links(nodes, others, values, loops, uses_numba(self.kernels, n))
 
     def heat_half(self, heat: FittedHeat, weights: Column) -> Any:
-        """Half H of the affinity H + H' of heat weights, the larger of a pair's two; copies of a row weigh 1."""
-        # One bandwidth for all asks for no row.
+        """Half H of the affinity H + H' of heat weights, the larger of a pair's two; 1 for copies of a row."""
+        # With a single bandwidth, row indices are not used.
         rows = self.indices if isinstance(heat.bandwidths, float) else self.rows()
         values = heat.weights(rows, self.indices, self.distances)
         return HostHalf(self.half(values, weights, same_both_ways=self.measured))
 
     def half(self, values: FloatVector, weights: Column, *, same_both_ways: bool) -> csr_array:
-        """Values on the entries, each pair's larger one split between the entries of its two directions."""
+        """CSR matrix of the larger value of each pair, split between the entries of its two directions."""
         taken, larger = self._matrix(self.shares), self._matrix(values * self.pair_weights(weights))
         if not same_both_ways:
             larger = larger.maximum(larger.T)
-        # Both directions taken: f + g - fg = (f - fg/2) + (g - fg/2), one part for either entry.
+        # Shares f and g of the two directions: f + g - fg = (f - fg/2) + (g - fg/2), one part for either entry.
         half = larger.multiply(taken - taken.multiply(taken.T) / 2)
         if self.copies.any():
             half = half + diags_array(weights * self.copies / 2)
         return csr_array(half)
 
     def _matrix(self, values: FloatVector) -> csr_array:
-        """Values on the entries, with indices of the width that SciPy works in: nothing is then copied again."""
+        """CSR matrix of values on the entries, with int32 indices, which SciPy does not copy again."""
         entries = (values, self.indices.astype(np.int32), self.starts.astype(np.int32))
         return csr_array(entries, shape=(self.n_rows, self.n_rows))
 
 
 def _in_one_piece(edges: csr_array) -> bool:
-    """Whether each row is reached from the first along edges or points to one that is: everyday, and soon proven."""
+    """Whether each row is reached from the first one or points to one that is: the usual case, and a quick test."""
     reached = np.zeros(edges.shape[0], dtype=bool)
     reached[breadth_first_order(edges, 0, return_predecessors=False)] = True
     rest = np.flatnonzero(~reached)
@@ -181,7 +181,7 @@ def _in_one_piece(edges: csr_array) -> bool:
 
 
 class SharedPlaces(NamedTuple):
-    """Entries of rows with ties or copies among their neighbours, in the order of rows, nearest first."""
+    """Entries of rows with ties or copies among their neighbours, sorted by row, nearest first."""
 
     rows: Any
     indices: Any
@@ -190,26 +190,26 @@ class SharedPlaces(NamedTuple):
 
 
 def widest(n: int, k: int) -> int:
-    """Neighbours that a search may ask for."""
+    """Largest number of neighbours that a search may request."""
     return min(n - 1, MAX_WIDENING * k)
 
 
 def tie_tolerance(rms_length: float, dtype: Any) -> float:
-    """Differences of distances that are rounding: of each coordinate, and of the sums made from them in float64."""
+    """Difference of distances that rounding can cause: of coordinates in `dtype`, and of their sums in float64."""
     return float((2 * np.finfo(dtype).eps + 64 * np.finfo(np.float64).eps) * rms_length)
 
 
 def own_copies(weights: Column, k: int) -> Column:
-    """Copies of each row that are among its k nearest."""
+    """Number of own copies that are among the k nearest of each row."""
     if isinstance(weights, float):
         return min(max(weights - 1.0, 0.0), float(k))
     return namespace(weights).clip(weights - 1.0, 0.0, k)
 
 
 def neighborhoods(search: Search, weights: Column, n: int, k: int, tolerance: Any) -> Neighborhoods:
-    """Find the k nearest others of each of n rows; those whose distances differ by no more than `tolerance` tie."""
+    """Find the k nearest others of each of n rows; distances that differ by at most `tolerance` are tied."""
     copies = own_copies(weights, k)
-    # Two more than k: a pair tied at the last place, the everyday tie, is then seen whole.
+    # Two more than k: the most common tie, a pair at the k-th place, is then complete.
     indices, distances = search(min(k + 2, widest(n, k)), None)
     xp, device = namespace(indices), indices.device
     settled = _settled(weights, indices, distances, k, tolerance)
@@ -241,7 +241,7 @@ def neighborhoods(search: Search, weights: Column, n: int, k: int, tolerance: An
 
 
 def measured_graph(search: Search, norms: FloatVector, weights: Column, k: int, dtype: Any) -> NeighborGraph:
-    """Graph of the k nearest others of each row on the host, from a search there and the lengths of the rows."""
+    """Graph of the k nearest others of each row on the host, from a search there and the norms of the rows."""
     n = len(norms)
     tolerance = tie_tolerance(float(np.sqrt(np.square(norms).mean())), dtype)
     starts, indices, distances, shares, copies = neighborhoods(search, spread(weights, n), n, k, tolerance)
@@ -249,9 +249,9 @@ def measured_graph(search: Search, norms: FloatVector, weights: Column, k: int, 
 
 
 def _settled(weights: Column, indices: Any, distances: Any, k: int, tolerance: Any) -> Any:
-    """Rows that simply have k neighbours: no copies among them, and a gap behind the k-th."""
+    """Mask of rows with exactly k neighbours: no copies among them, and a gap after the k-th."""
     n, width = indices.shape
-    if width <= k or (isinstance(weights, float) and weights != 1.0):  # there may be no row more than k to tie with
+    if width <= k or (isinstance(weights, float) and weights != 1.0):  # no (k + 1)-th neighbour, or no weight is 1
         return namespace(indices).zeros(n, dtype=bool, device=indices.device)
     settled = distances[:, k] - distances[:, k - 1] > tolerance
     if isinstance(weights, float):
@@ -263,7 +263,7 @@ def _settled(weights: Column, indices: Any, distances: Any, k: int, tolerance: A
 def _shared_places(
     search: Search, found: tuple[Any, Any], weights: Column, rows: Any, n: int, k: int, tolerance: Any
 ) -> SharedPlaces:
-    """Neighbours of rows with ties or copies among them, looked for in widening searches until ties are seen whole."""
+    """Neighbours of rows with ties or copies among them; the search is widened until their ties are complete."""
     parts: list[SharedPlaces] = []
     indices, distances = found
     xp = namespace(indices)
@@ -288,26 +288,26 @@ def _shared_places(
 
 
 def tied_shares(held: Any, distances: Any, places: Any, tolerance: Any, last: bool) -> tuple[Any, Any]:
-    """Share by which each neighbour is taken, and of which rows the ties are seen whole.
+    """Share with which each neighbour counts, and a mask of the rows whose ties are complete.
 
     Parameters
     ----------
     held : array of shape (n, width)
         Weights of the neighbours.
     distances : array of shape (n, width)
-        Ascending; infinite where a row has fewer neighbours.
+        Ascending; infinite if a row has fewer neighbours.
     places : array of shape (n, 1)
         Places to be filled.
     tolerance : float
-        Differences of distances that are a tie.
+        Distances that differ by at most this are tied.
     last : bool
-        Whether there are no more neighbours, so that the last group of ties is seen whole.
+        Whether there are no more neighbours, so that the last group of ties is complete.
     """
     xp, width = namespace(held), held.shape[1]
     if width == 0:
         return held, xp.ones(len(held), dtype=bool, device=held.device)
     reached = xp.cumsum(held, axis=1)
-    # Weight nearer than a neighbour's group of ties, and up to its end: both are carried along the group.
+    # Cumulative weight before a neighbour's group of ties, and at its end: both are propagated through the group.
     before, end = reached - held, xp.ones_like(reached) * reached
     for place in range(1, width):
         tied = ~(distances[:, place] - distances[:, place - 1] > tolerance)
@@ -315,7 +315,7 @@ def tied_shares(held: Any, distances: Any, places: Any, tolerance: Any, last: bo
     for place in range(width - 2, -1, -1):
         tied = ~(distances[:, place + 1] - distances[:, place] > tolerance)
         end[:, place] = xp.where(tied, end[:, place + 1], end[:, place])
-    # The last group is seen whole only if there are no more rows; it must then not be needed.
+    # The last group may be incomplete; unless there are no more rows, all places must be filled before it.
     whole = (before[:, -1:] >= places).all(axis=1) | last
     known = xp.isfinite(distances) & (end > before)
     shares = (places - before) / xp.where(known, end - before, 1.0)

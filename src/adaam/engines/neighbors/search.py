@@ -1,11 +1,11 @@
-"""Nearest neighbours by compiled loops: approximate neighbours bound distances, one pass over the pairs proves them.
+"""Exact nearest neighbours by compiled loops: approximate neighbours give bounds for one pass over all pairs.
 
-The pass takes squared distances in a few leading columns of large variance, in float32. What is left of each row beyond
-them enters by its norm alone: |x - y| is never less than the difference of the norms. So a pair that is too far in
-these columns is too far, and only the few others are measured in all columns, in float32 and then in float64.
+The pass computes lower bounds of squared distances in float32, from a few leading columns of large variance. Of the
+other columns of a row only their norm is used: |x - y| is at least the difference of the norms. Only the few pairs
+whose lower bound is small enough are measured in all columns, in float32 and then in float64.
 
-Compiled loops index rows in place: taking a view of one costs more than what is done with it. Counters start at zero
-wherever a loop is to be vectorised, since only then no index can be negative.
+Compiled loops index rows in place: a view of a row would cost more than the work on it. Loops that are to be vectorised
+count from zero, which tells the compiler that no index is negative.
 """
 
 from collections.abc import Iterator
@@ -33,25 +33,25 @@ from adaam.engines.simd import (
     zero_vector,
 )
 
-SMALLEST, LARGEST = 1e-140, 1e140  # entries whose squares neither vanish nor overflow
-SAMPLED_ROWS = 1024  # rows that tell the mean and the order of columns
-TREE_COLUMNS = 32  # columns of largest variance, by which trees split
-VARIANCE_ROWS = 256  # rows of a part that tell in which column it has the largest variance, about
-GUESS_SHARE = 0.75  # of the variance, in the columns that approximate neighbours are looked for in
-# What measuring a pair costs, in the time that one column of a product takes: to begin with, and for each column.
+SMALLEST, LARGEST = 1e-140, 1e140  # norms whose squares neither underflow nor overflow
+SAMPLED_ROWS = 1024  # rows from which the mean and the order of columns are estimated
+TREE_COLUMNS = 32  # columns of largest variance, along which k-d trees split
+VARIANCE_ROWS = 256  # rows from which the column of largest variance in a tree node is estimated, approximately
+GUESS_SHARE = 0.75  # share of the variance in the columns used to find approximate neighbours
+# Cost of measuring a pair: fixed, and per column, in units of the time that a product takes per pair and column.
 MEASURED_PAIR, MEASURED_COLUMN = 600.0, 4.0
-N_TREES = 2  # each rotated another way
-LEAF_ROWS = 1024  # rows of a leaf, at most
-TILE_ROWS = 512
-STEP = 64  # columns after which a distance that is too large already is given up; a fixed number is vectorised
-QUEUE = 1024  # pairs that wait until they are measured
-MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
+N_TREES = 2  # k-d trees; all but the first are randomly rotated
+LEAF_ROWS = 1024  # largest number of rows in a leaf; more for large k
+TILE_ROWS = 512  # rows and columns of a tile
+STEP = 64  # columns between two tests whether a distance is too large already; constant, so the loop is vectorised
+QUEUE = 1024  # pairs that are collected before they are measured
+MAX_CANDIDATES = 64  # mean number of candidates per row, in multiples of k: above it float32 cannot tell rows apart
 
 Found: TypeAlias = tuple[IntMatrix, FloatMatrix]
 
 
 class Normalization(NamedTuple):
-    """Where rows are centred, the length they are measured in, and their columns, those of large variance first."""
+    """Mean of the rows, largest norm of a centred row, and the columns in order of decreasing variance."""
 
     mean: FloatVector
     peak: float
@@ -59,7 +59,7 @@ class Normalization(NamedTuple):
 
 
 def normalization(X: FloatMatrix) -> Normalization:
-    """Tell how rows are centred and scaled, from some of them and the longest."""
+    """Estimate mean and order of columns from a sample of rows; the norm is that of the longest row."""
     some = X[:: max(1, len(X) // SAMPLED_ROWS)]
     with np.errstate(over="ignore", invalid="ignore"):
         mean = some.mean(axis=0, dtype=np.float64)
@@ -73,7 +73,7 @@ def normalization(X: FloatMatrix) -> Normalization:
 
 
 def tree_columns(X: FloatMatrix, scaling: Normalization) -> FloatMatrix:
-    """Columns by which trees split, as `Float32Rows` will have them."""
+    """Columns along which k-d trees split, normalized as in `Float32Rows`."""
     columns = scaling.order[:TREE_COLUMNS]
     return np.ascontiguousarray((X[:, columns] - scaling.mean[columns]) / scaling.peak, np.float32)
 
@@ -81,12 +81,12 @@ def tree_columns(X: FloatMatrix, scaling: Normalization) -> FloatMatrix:
 class Float32Rows:
     """Rows in float32, centred and scaled to the unit ball, columns of large variance first.
 
-    `places` tells which row of X comes at each place.
+    Row i is row `places[i]` of X.
     """
 
     def __init__(self, X: FloatMatrix, scaling: Normalization, places: IntVector) -> None:
         n, d = X.shape
-        # Filled up with zeros to whole steps, which change no distance.
+        # Padded to whole steps with zeros, which change no distance.
         self.steps = np.zeros((n, -(-d // STEP), STEP), np.float32)
         self.rows = self.steps.reshape(n, -1)[:, :d]
         self.squares = np.empty(n, np.float32)
@@ -99,12 +99,12 @@ class Float32Rows:
             self.squares[rows] = np.einsum("ij,ij->i", self.rows[rows], self.rows[rows])
 
         for_each(fill, short_blocks(*X.shape))
-        # Rounding of d products and sums whose terms add up to at most 4, half an eps each, and of the rows themselves.
+        # Rounding of d products and sums, half an eps each, in a distance of at most 4, and of the rows themselves.
         self.error = 4.0 * (d + 32) * 2.0**-24
 
 
 def kd_leaves(rows: FloatMatrix, leaf_rows: int) -> list[IntVector]:
-    """Split at the median of the column of largest variance, until no part is larger than a leaf."""
+    """Leaves of a k-d tree: split at the median of the column of largest variance, until no part is too large."""
 
     def halves(part: IntVector) -> list[IntVector]:
         some = rows[part[:: max(1, len(part) // VARIANCE_ROWS)]]
@@ -119,22 +119,22 @@ def kd_leaves(rows: FloatMatrix, leaf_rows: int) -> list[IntVector]:
 
 
 class LeadingColumns(NamedTuple):
-    """Squared distances in the leading columns and in the norm of the rest, as one product.
+    """Factors whose product is the squared distances in the leading columns and the norm of the others.
 
-    |x - y|² = (-2x, |x|², 1) . (y, 1, |y|²), where x and y are leading columns and norm of the rest.
+    |x - y|² = (-2x, |x|², 1) . (y, 1, |y|²), where x and y hold the leading columns and the norm of the others.
     """
 
     left: FloatMatrix
     right: FloatMatrix
-    rest: FloatVector  # norm of what is left of each row
-    steps: FloatMatrix  # all columns, in steps
-    n_steps: int  # those of the leading columns
+    rest: FloatVector  # norm of the other columns of each row
+    steps: FloatMatrix  # all columns, (rows, steps, STEP)
+    n_steps: int  # number of steps that are leading columns
 
 
 def leading_columns(rows32: Float32Rows, n_leading: int) -> LeadingColumns:
-    """Make the factors for so many leading columns."""
+    """Compute the factors for `n_leading` leading columns."""
     head, tail = rows32.rows[:, :n_leading], rows32.rows[:, n_leading:]
-    # Summed, not left over from |x|²: the root of what a difference loses would be larger than the error allowed.
+    # Summed, not as a difference from |x|²: the root of the cancellation error would exceed the error bound.
     rest = np.sqrt(np.einsum("ij,ij->i", tail, tail))
     right = np.ones((len(rows32.rows), n_leading + 3), np.float32)
     right[:, :n_leading] = head
@@ -146,7 +146,7 @@ def leading_columns(rows32: Float32Rows, n_leading: int) -> LeadingColumns:
 
 
 def guess_columns(rows32: Float32Rows) -> int:
-    """Number of columns, in whole steps, that hold most of a distance: enough to tell which rows look near."""
+    """Number of columns, in whole steps, that hold most of the variance: enough to find approximate neighbours."""
     some = rows32.rows[:: max(1, len(rows32.rows) // SAMPLED_ROWS)]
     held = np.cumsum(np.square(some - some.mean(axis=0)).sum(axis=0))
     n_columns = int(np.searchsorted(held, GUESS_SHARE * held[-1])) + 1
@@ -154,7 +154,7 @@ def guess_columns(rows32: Float32Rows) -> int:
 
 
 def cheapest_leading(rows32: Float32Rows, bounds: FloatVector) -> int:
-    """Number of columns that makes the pass cheapest: few leave many pairs to be measured, many are long products."""
+    """Number of leading columns of least cost: few leave many pairs to be measured, many make products long."""
     n, d = rows32.rows.shape
     queries, others = (np.linspace(0, n - 1, min(n, size)).astype(np.intp) for size in (128, 2048))
     limits = np.maximum(bounds[queries, None], bounds[others])
@@ -177,9 +177,9 @@ def cheapest_leading(rows32: Float32Rows, bounds: FloatVector) -> int:
 
 
 def approximate_neighbors(leading: LeadingColumns, trees: Iterator[list[IntVector]], k: int) -> Found:
-    """Lists of k others of each row, near it, with their squared distances in float32, ascending.
+    """Approximate k nearest others of each row, with squared distances in float32, ascending.
 
-    Of each leaf that a row is in, those that are nearest in the leading columns are measured in all: k, and two more.
+    In each leaf that contains a row, the k + 2 others nearest in the leading columns are measured in all columns.
     """
     n = len(leading.left)
     indices = np.full((n, k), -1, np.int32)
@@ -187,7 +187,7 @@ def approximate_neighbors(leading: LeadingColumns, trees: Iterator[list[IntVecto
 
     def keep(leaf: IntVector) -> None:
         tile = leading.left[leaf] @ leading.right[leaf].T
-        # The least entries of groups of columns tell what k + 3 entries do not exceed, and few more; one is the row's.
+        # Bound that k + 3 entries of a row, itself included, and few more do not exceed: from minima of column groups.
         n_groups = min(len(leaf), max(WORD, 3 * k))
         least = tile[:, : len(leaf) // n_groups * n_groups].reshape(len(leaf), -1, n_groups).min(axis=1)
         place = min(k + 2, n_groups - 1)
@@ -199,10 +199,10 @@ def approximate_neighbors(leading: LeadingColumns, trees: Iterator[list[IntVecto
 
 
 def tree_leaves(tree_rows: FloatMatrix, first: list[IntVector], leaf_rows: int) -> Iterator[list[IntVector]]:
-    """Leaves of k-d trees; rows are in the order of the leaves of the first one, which are known."""
+    """Yield the leaves of each k-d tree; rows are in the order of `first`, the leaves of the first tree."""
     ends = np.cumsum([len(leaf) for leaf in first])
     yield [np.arange(end - len(leaf), end, dtype=np.int32) for leaf, end in zip(first, ends, strict=True)]
-    rng = np.random.default_rng(0)  # the guess affects speed alone, so its seed is nobody's business
+    rng = np.random.default_rng(0)  # the trees affect only speed: a fixed seed will do
     for _ in range(N_TREES - 1):
         rotation = np.linalg.qr(rng.standard_normal((tree_rows.shape[1],) * 2))[0]
         yield kd_leaves(tree_rows @ rotation.astype(np.float32), leaf_rows)
@@ -217,7 +217,7 @@ class CandidatePairs(NamedTuple):
 
 
 def pairs_within_bounds(leading: LeadingColumns, bounds: FloatVector, most: int) -> CandidatePairs | None:
-    """Pairs within the bound of their first row, in both directions; None where there are more than `most`."""
+    """Pairs within the bound of their first row, in both directions; None if there are more than `most`."""
     found: list[CandidatePairs] = []
     n_found = 0
     for part in ordered_map(partial(swept, leading, bounds), row_blocks(len(bounds), TILE_ROWS)):
@@ -229,8 +229,8 @@ def pairs_within_bounds(leading: LeadingColumns, bounds: FloatVector, most: int)
 
 
 def swept(leading: LeadingColumns, bounds: FloatVector, columns: slice) -> CandidatePairs:
-    """Pairs of a row and a later one among some columns, each within the bound of its first row."""
-    # A tile may hold each of its pairs twice, once for either direction.
+    """Pairs of a row and a later one in `columns`, in both directions, each within the bound of its first row."""
+    # A tile may yield each of its pairs twice, once per direction.
     most = 2 * TILE_ROWS * (columns.stop - columns.start)
     found = CandidatePairs(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.float32))
     right = pack_columns(leading.right[columns])
@@ -246,7 +246,7 @@ def _joined(parts: list[CandidatePairs]) -> CandidatePairs:
 
 
 def nearest_others(X: FloatMatrix, k: int) -> Found | None:
-    """Indices and distances of the k nearest others of each row, nearest first; None where float32 is too coarse."""
+    """Indices and distances of the k nearest others of each row, nearest first; None if float32 is too coarse."""
     scaling = normalization(X)
     if not SMALLEST < scaling.peak < LARGEST:
         return None
@@ -254,7 +254,7 @@ def nearest_others(X: FloatMatrix, k: int) -> Found | None:
     leaves = kd_leaves(tree_columns(X, scaling), leaf_rows)
     order = np.concatenate(leaves).astype(np.intp)
     rows32 = Float32Rows(X, scaling, order)
-    if not rows32.squares.any():  # rows are all equal, or their squares vanish
+    if not rows32.squares.any():  # rows are all equal, or their squares underflow
         return None
     n_guess = guess_columns(rows32)
     leading = leading_columns(rows32, n_guess)
@@ -269,7 +269,7 @@ def nearest_others(X: FloatMatrix, k: int) -> Found | None:
 def ranked(X: FloatMatrix, pairs: CandidatePairs, order: IntVector, k: int, error: float) -> Found:
     """The k nearest of the candidates by distances in float64, the lower index first on a tie.
 
-    `order` tells which row of X each number in a pair stands for; the result has them as they are in X.
+    A number i in a pair stands for row order[i] of X; results are in the order of X.
     """
     n = len(X)
     grouped = csr_array(coo_array((pairs.value, (pairs.row, pairs.column)), shape=(n, n)))
@@ -306,7 +306,7 @@ def step_distance(X: FloatMatrix, i: int, j: int, step: int) -> Any:
 
 @compiled
 def _insert_unique(indices: IntVector, distances: FloatVector, j: int, distance: float) -> None:
-    """Put j into a list sorted by distance, whose last one falls out; nothing changes where it is there already."""
+    """Insert j into a list sorted by distance and drop the last entry; do nothing if j is in the list already."""
     for other in indices:
         if other == j:
             return
@@ -328,10 +328,10 @@ def update_topk(
     indices: IntMatrix,
     distances: FloatMatrix,
 ) -> None:
-    """Measure the pairs of a leaf that look nearest, and put them into the lists of their rows.
+    """Measure the pairs of a leaf that look nearest, and insert them into the top-k lists of their rows.
 
-    `tile` holds squared distances in the leading columns and in the norms of the rest. Up to `nearest` they are
-    measured, or those alone that can be nearer than what is in a list already.
+    `tile` holds squared distances in the leading columns and the norms of the others. Entries that exceed neither
+    `nearest` nor the last distance in the list of their row are measured.
     """
     X, rest = leading.steps, leading.rest
     places = np.empty(len(leaf) + 1, np.uint32)
@@ -366,9 +366,9 @@ def rank_candidates(
     indices: IntMatrix,
     distances: FloatMatrix,
 ) -> None:
-    """Nearest candidates of each list by distances made again from differences, the lower index first on a tie.
+    """Top-k of each list of candidates by distances recomputed from differences, the lower index first on a tie.
 
-    List i is that of row order[i] of X, and a candidate stands for the row that `order` has at its place.
+    List i is that of row order[i] of X, and a candidate j is row order[j].
     """
     k = indices.shape[1]
     nearest = np.empty(k, np.float32)
@@ -414,7 +414,7 @@ def _screen(
     entries: FloatMatrix,
     words: IntVector,
 ) -> None:
-    """Entries of rows i and h against a word of columns, and a bit for each within the bound of its row or column."""
+    """Entries of rows i and h in a word of columns, and bitmasks of those within the bound of their row or column."""
     a, b = zero_vector(left, WORD), zero_vector(left, WORD)
     for k in range(left.shape[1]):
         column = load(right, (w, k, 0), WORD)
@@ -436,10 +436,10 @@ def _measure_queue(
     found: CandidatePairs,
     n_found: int,
 ) -> int:
-    """Write the queued pairs within the bound of their first row behind those found so far; return how many there are.
+    """Append the queued pairs within the bound of their first row to `found`; return the new number of pairs.
 
-    The first step after the leading ones is added without a branch that depends on a distance: most pairs end there,
-    and a wrong guess of a branch costs as much as the step.
+    The first step after the leading ones is added without a branch on the distance: most pairs end there, and a
+    mispredicted branch costs as much as the step.
     """
     X, first, rest = leading.steps, leading.n_steps, leading.rest
     n_open = 0
@@ -480,13 +480,13 @@ def sweep_pairs(
     stop: int,
     found: CandidatePairs,
 ) -> int:
-    """Write pairs of some rows and later ones, from `first` to `stop`, within the bound of their first row.
+    """Write the pairs of some rows with later ones in [first, stop), within the bound of their first row.
 
-    A pair is written in both directions. The words of `right` are the right factor of the columns.
+    Both directions of a pair are tested. `right` is the right factor of the columns, packed in words.
     """
     entries = np.zeros((2, WORD + 1), np.float32)
     words = np.empty(2, np.uint64)
-    queue = np.empty((2, QUEUE + 2 * WORD), np.uint32)  # numba asks signed indices whether they are negative
+    queue = np.empty((2, QUEUE + 2 * WORD), np.uint32)  # numba tests signed indices for being negative
     sums = np.empty(queue.shape[1], np.float32)
     column_bounds = np.full(len(right) * WORD, -np.inf, np.float32)
     column_bounds[: stop - first] = bounds[first:stop]
@@ -503,7 +503,7 @@ def sweep_pairs(
                     n_queued = 0
                 _screen(leading.left, a, min(a + 1, stop_row - 1), right, w, bounds, column_bounds, entries, words)
             bits = words[i % 2] & present
-            if begin <= a:  # columns up to the row itself are left to other rows
+            if begin <= a:  # mask out columns up to the row itself
                 bits = bits & (ONES << np.uint64(a - begin + 1)) if a - begin + 1 < WORD else np.uint64(0)
             while bits:
                 j = count_trailing_zeros(bits)

@@ -1,6 +1,6 @@
 """Exact nearest neighbours by NumPy: candidates from float32 tiles, each pair once, ranked in float64.
 
-Few rows, and rows that float32 cannot tell apart, are left to scikit-learn's brute-force search.
+scikit-learn's brute-force search serves for few rows, and for rows that float32 cannot tell apart.
 """
 
 import numpy as np
@@ -10,21 +10,21 @@ from sklearn.neighbors import NearestNeighbors
 from adaam._typing import BoolArray, FloatMatrix, FloatVector, IntMatrix, IntVector, Tall
 from adaam.engines.blocks import for_each, ordered_map, row_blocks, short_blocks
 
-FIRST_COLUMNS = 1024  # rows looked at for a first bound on the distance of the k-th neighbour
-COLUMN_SHARE = 8  # the second bound comes from this part of all rows
-DIFFERENCE_BYTES = 1 << 16  # of rows less others: what stays in a cache and needs no new pages from the system
-MAX_CANDIDATES = 64  # times k, on average a row: past it float32 cannot tell rows apart
+FIRST_COLUMNS = 1024  # rows sampled for a first bound on the distance of the k-th neighbour
+COLUMN_SHARE = 8  # one row in so many is sampled for the second bound
+DIFFERENCE_BYTES = 1 << 16  # bytes of a block of differences: stays in cache and needs no new pages from the system
+MAX_CANDIDATES = 64  # mean number of candidates per row, in multiples of k: above it float32 cannot tell rows apart
 
 
 class Float32Tiles:
     """Rows in float32, scaled to the unit ball, with a bound on the error of their squared distances.
 
-    |x - y|² = (-2x, |x|², 1) . (y, 1, |y|²): two columns more, and a tile of distances is one product.
+    |x - y|² = (-2x, |x|², 1) . (y, 1, |y|²): with two more columns, a tile of distances is one product.
     """
 
     def __init__(self, X: FloatMatrix) -> None:
         n, d = X.shape
-        with np.errstate(over="ignore"):  # lengths past the square root of the largest number are told apart elsewhere
+        with np.errstate(over="ignore"):  # rows whose squares overflow are handled elsewhere
             self.peak = float(np.sqrt(np.einsum("ij,ij->i", X, X).max(initial=0.0))) or 1.0
         self.right = np.ones((n, d + 2), np.float32)
         np.divide(X, self.peak, out=self.right[:, :d], casting="same_kind")
@@ -34,8 +34,8 @@ class Float32Tiles:
         self.error = (d + 16) * 2.0**-24 * 2.0 * float(squares.max(initial=0.0))
 
     def squared_distances(self, rows: slice, columns: slice | IntVector) -> FloatMatrix:
-        """Squared distances between two sets of rows, wrong by at most `error`."""
-        # (y, 1, |y|²) becomes (-2y, |y|², 1): cheap beside the product, and half the memory of keeping both.
+        """Squared distances between two sets of rows, with an error of at most `error`."""
+        # (y, 1, |y|²) becomes (-2y, |y|², 1): cheap relative to the product, and half the memory of storing both.
         left = self.right[rows] * np.float32(-2.0)
         left[:, -2:] = self.right[rows, :-3:-1]
         return np.asarray(left @ self.right[columns].T)
@@ -45,11 +45,11 @@ class Float32Tiles:
 
 
 def nearest_others(X: FloatMatrix, k: int, tile_rows: int) -> tuple[IntMatrix, FloatMatrix] | None:
-    """Indices and distances of the k nearest others of each row, nearest first; None where float32 is too coarse.
+    """Indices and distances of the k nearest others of each row, nearest first; None if float32 is too coarse.
 
-    A bound on the k-th distance of each row comes from a part of the rows. One pass over all pairs then keeps those
-    within the bound of either of their rows, error of float32 included, so no neighbour is missed; what is kept is
-    measured again from differences in the precision of X.
+    A sample of rows gives a bound on the k-th distance of each row. One pass over all pairs then keeps those within the
+    bound of either of their rows, error of float32 included, so no neighbour is missed. Kept pairs are measured again
+    from differences in the precision of X.
     """
     rows32 = Float32Tiles(X)
     bounds = _bounds(rows32, k, tile_rows)
@@ -60,7 +60,7 @@ def nearest_others(X: FloatMatrix, k: int, tile_rows: int) -> tuple[IntMatrix, F
 def _bounds(rows32: Float32Tiles, k: int, tile_rows: int) -> FloatVector:
     """Squared distance within which each row has k others, float32 error included.
 
-    A first bound from few rows makes a second one, from many, cheap: little lies within the first.
+    A first bound from few rows makes a second one from many rows cheap: few distances are within the first.
     """
     n = len(rows32)
     bounds = np.full(n, np.inf, np.float32)
@@ -68,7 +68,7 @@ def _bounds(rows32: Float32Tiles, k: int, tile_rows: int) -> FloatVector:
     for size in (max(FIRST_COLUMNS, 4 * k), n // COLUMN_SHARE):
         if size < 4 * k or size <= 2 * len(columns) or size > n // 2:
             continue
-        # Nested, so that what made the last bound is there again.
+        # Nested samples: the rows that gave the first bound are also in the second sample.
         columns = np.union1d(columns, np.linspace(0, n - 1, size).astype(np.intp))
         place = np.full(n, -1)
         place[columns] = np.arange(len(columns))
@@ -90,7 +90,7 @@ def _bounds(rows32: Float32Tiles, k: int, tile_rows: int) -> FloatVector:
 
 
 def _candidates(rows32: Float32Tiles, bounds: FloatVector, k: int, tile_rows: int) -> csr_array | None:
-    """All pairs within the bound of their first row, with their squared distances; each tile serves both its sides."""
+    """All pairs within the bound of their first row, with their squared distances; each tile serves both directions."""
     n = len(rows32)
     blocks = row_blocks(n, tile_rows)
 
@@ -148,7 +148,7 @@ def _ranked(X: FloatMatrix, found: csr_array, k: int, error: float, tile_rows: i
 
 
 def brute_force(X: Tall, k: int, queries: Tall | None = None) -> tuple[IntMatrix, FloatMatrix]:
-    """Indices and distances of the k nearest rows of each query, nearest first; None means the nearest others of X.
+    """Indices and distances of the k nearest rows of each query, nearest first; by default the nearest others in X.
 
     Distances are measured again from differences, so that coincident rows are at distance 0 and not at the square root
     of a rounding error.
@@ -178,13 +178,13 @@ def pair_squares(X: FloatMatrix, row: IntVector, column: IntVector, tile_rows: i
 
 
 def _where(mask: BoolArray) -> tuple[IntVector, IntVector]:
-    """Row and column of each true entry, row by row; much faster than `numpy.nonzero` where few are true."""
+    """Row and column of each true entry, row by row; much faster than `numpy.nonzero` if few are true."""
     row, column = np.divmod(np.flatnonzero(mask), mask.shape[1])
     return row, column
 
 
 def _padded(row: IntVector, values: FloatVector, n_rows: int) -> tuple[FloatMatrix, IntVector]:
-    """Lay out values that are grouped by row as a table filled up with infinity; also the column each got."""
+    """Table of values that are grouped by row, padded with infinity, and the column of each value in it."""
     counts = np.bincount(row, minlength=n_rows)
     place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
     table = np.full((n_rows, int(counts.max(initial=1))), np.inf, values.dtype)

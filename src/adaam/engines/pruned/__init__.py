@@ -1,9 +1,9 @@
 """The pruned affinity S(PP') on the host: the entries of PP' of largest magnitude, in passes over pairs of rows.
 
 cut
-    The t-th largest magnitude, exactly: change here how the cut is found, on any engine.
+    The exact t-th largest magnitude: the place to change how any engine finds the cut.
 screened
-    The passes by compiled loops, in float32 and decided in float64.
+    Passes by compiled loops: in float32, with close decisions in float64.
 tiles
-    The passes by NumPy: few rows, rows in float32, or no numba.
+    Passes by NumPy: for few rows, float32 rows, or without numba.
 """

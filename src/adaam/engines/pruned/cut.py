@@ -1,8 +1,8 @@
 """The exact t-th largest magnitude of PP', found by bracketing and counting instead of sorting n² numbers.
 
-A bracket is guessed from sampled pairs. A pass over all pairs counts what lies above the bracket and keeps the values
-inside it, so the answer is read off exactly; a guess that missed costs another pass, never exactness. Who makes the
-passes is up to the engine: threads, tasks of a cluster, kernels on a device.
+A bracket is estimated from sampled pairs. A pass over all pairs counts the entries above the bracket and lists the
+values inside it, which determines the cut exactly. If the bracket missed the cut, another pass is needed, but the
+result is still exact. Engines differ in how they run a pass: threads, tasks of a cluster, kernels on a device.
 """
 
 from collections.abc import Iterable
@@ -14,24 +14,24 @@ import numpy as np
 from adaam._typing import FloatMatrix, FloatVector
 from adaam.engines.blocks import namespace, ordered_map
 
-MIN_ROWS = 256  # fewer rows have so few pairs that all of them are kept
-MAX_SAMPLED = 1 << 23  # pairs sampled for the guess, at most
-MAX_DISTINCT = 1 << 22  # distinct magnitudes a pass may keep; a fuller bracket is narrowed by bins first
-N_BINS = 1 << 12
-MANY_VALUES = 1 << 16  # from here on sorting by bins first is faster
+MIN_ROWS = 256  # up to so many rows, all pairs are few enough to be inside the bracket
+MAX_SAMPLED = 1 << 23  # largest number of pairs sampled to estimate a bracket
+MAX_DISTINCT = 1 << 22  # distinct magnitudes that a pass may list; a bracket with more is narrowed by bins first
+N_BINS = 1 << 12  # bins of a bracket
+MANY_VALUES = 1 << 16  # number of values from which binning them before sorting is faster
 
 
 def kept_from(cut: float, dtype: Any) -> float:
-    """Magnitude from which entries of a pruned affinity are kept.
+    """Return the threshold of a pruned affinity: the smallest magnitude that is kept.
 
-    Entries that are equal on paper differ in their last bits; a hair below the cut keeps them together, whatever the
-    order of rows or the size of tiles.
+    Entries that are mathematically equal differ in their last bits. A threshold slightly below the cut treats them
+    alike, whatever the order of rows or the size of tiles.
     """
     return cut * (1.0 - 16 * float(np.finfo(dtype).eps))
 
 
 class Bracket(NamedTuple):
-    """Magnitudes between which the cut is looked for, both included."""
+    """Interval of magnitudes in which the cut is sought, both ends included."""
 
     low: float
     high: float
@@ -47,23 +47,23 @@ class Bracket(NamedTuple):
         return xp.clip(xp.asarray(places, dtype=xp.int64), 0, N_BINS - 1)
 
     def around(self, edge: float) -> "Bracket":
-        """Bin that begins at an edge, with half a bin more either way: rounding of edges cannot push the cut out."""
+        """Bin that begins at an edge, widened by half a bin on both sides against rounding of the edges."""
         step = (self.high - self.low) / N_BINS
         return Bracket(max(self.low, edge - step / 2), min(self.high, edge + 1.5 * step))
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Multiplicity above a bracket, and inside it value by value, or where `binned`, for bins by their lower edges.
+    """Multiplicity above a bracket, and of each value inside it, or if `binned`, of bins given by their lower edges.
 
-    Values and counts are NumPy arrays, or tensors where an engine has them on a device.
+    Values and counts are NumPy arrays, or tensors if the engine has them on a device.
     """
 
     above: float
     values: Any
     counts: Any
     binned: bool = False
-    inside: float | None = None  # sum of the counts, where it is known: a device is not asked again
+    inside: float | None = None  # sum of the counts, if known: saves a synchronization
 
     def holds(self, t: float) -> bool:
         """Whether the t-th largest entry lies inside the bracket."""
@@ -81,7 +81,7 @@ class Tally:
         return float(values[order[xp.clip(place, None, len(values) - 1)]].item())
 
     def _bin_reaching(self, t: float) -> tuple[float, FloatVector, FloatVector]:
-        """Leave only the values of one bin among many of equal width, and add to `above` those of higher bins."""
+        """Keep only the values of the bin that holds the t-th largest, and add the counts of higher bins to `above`."""
         bins = Bracket(self.values.min(), self.values.max()).bins(self.values)
         at_or_above = np.append(self.above + np.cumsum(np.bincount(bins, self.counts, N_BINS)[::-1])[::-1], self.above)
         chosen = int(np.flatnonzero(at_or_above >= t)[-1])
@@ -89,7 +89,7 @@ class Tally:
         return float(at_or_above[chosen + 1]), self.values[inside], self.counts[inside]
 
     def within(self, bracket: Bracket) -> "Tally":
-        """Leave the values inside a bracket, counting those above it; what counts for nothing is left out."""
+        """Keep the values inside a bracket and count those above it; values of count zero are dropped."""
         inside = (self.values >= bracket.low) & (self.values <= bracket.high) & (self.counts > 0)
         above = float(self.counts[self.values > bracket.high].sum())
         return Tally(self.above + above, self.values[inside], self.counts[inside])
@@ -101,14 +101,14 @@ class Tally:
 
 
 def joined(parts: Iterable[Tally]) -> Tally:
-    """Put tallies of different entries together."""
+    """Merge tallies of disjoint sets of entries."""
     parts = list(parts)
     values, counts = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "counts"))
     return Tally(sum(part.above for part in parts), values, counts)
 
 
 def counted(parts: Iterable[Tally], bracket: Bracket) -> Tally:
-    """Put tallies together as they come: value by value, or by bins where there are too many distinct values."""
+    """Merge tallies as they arrive: value by value, or by bins if there are too many distinct values."""
     kept: list[Tally] = []
     binned = False
     for part in parts:
@@ -135,21 +135,21 @@ class Entries(Protocol):
         ...
 
     def guess(self, t: float) -> Bracket:
-        """Bracket the t-th largest entry, most likely."""
+        """Bracket that most likely encloses the t-th largest entry."""
         ...
 
     def tally(self, bracket: Bracket) -> Tally:
-        """Count all entries against a bracket: value by value, or by bins where it holds too many values."""
+        """Count the entries above a bracket, and those inside value by value, or by bins if there are too many."""
         ...
 
 
 def exact_cut(entries: Entries, t: float) -> float:
-    """Return the magnitude of the t-th largest entry, or 0 where there are fewer than t non-zero ones."""
+    """Return the magnitude of the t-th largest entry, or 0 if there are fewer than t non-zero ones."""
     kind = np.dtype(entries.dtype).type
     floor, ceiling = kind(0.0), kind(entries.largest())
     bracket = entries.guess(t)
     while True:
-        # All values have the precision of the entries: rounding the ends to it leaves none out.
+        # All values have the precision of the entries, so rounding the ends to it excludes none.
         bracket = Bracket(float(kind(bracket.low)), float(kind(bracket.high)))
         tally = entries.tally(bracket)
         if tally.above >= t:
@@ -168,7 +168,7 @@ def exact_cut(entries: Entries, t: float) -> float:
 
 
 def cut_inside(bracket: Bracket, diagonal: Tally, tallies: Iterable[Tally], t: float, dtype: Any) -> float | None:
-    """Cut from the diagonal and the others inside a bracket; None where it, or what `kept_from` keeps, lies outside."""
+    """Cut from tallies of the diagonal and of the other entries; None if it or its threshold is not in the bracket."""
     tally = joined([diagonal.within(bracket), *tallies])
     if not tally.holds(t):
         return None
@@ -177,22 +177,22 @@ def cut_inside(bracket: Bracket, diagonal: Tally, tallies: Iterable[Tally], t: f
 
 
 def largest_entry(P: FloatMatrix) -> float:
-    """Magnitude that no entry of PP' exceeds: that of the longest row with itself, and room for rounding."""
+    """Upper bound on the magnitudes of PP': the largest squared norm of a row, with a margin for rounding."""
     room = 1.0 + (64 + int(P.shape[1])) * float(np.finfo(P.dtype).eps)
     return room * float(np.einsum("ij,ij->i", P, P).max())
 
 
 def guess_bracket(P: FloatMatrix, t: float, weights: FloatVector, diagonal: FloatVector) -> Bracket:
-    """Bracket the t-th largest magnitude of PP' from sampled pairs and the whole diagonal, four errors either way.
+    """Bracket the t-th largest magnitude of PP' from sampled pairs and the diagonal, by four standard errors each way.
 
-    It also holds what is kept with a cut at its lower end; of few rows, all magnitudes. Entries have multiplicity
-    weights[i] * weights[j] off the diagonal, diagonal[i] on it. Rows are shuffled once, and each is then paired with
-    the few that follow it: as good as pairs drawn one by one, and read in order.
+    The bracket includes the threshold of a cut at its lower end; for few rows, it has all magnitudes. Entries have
+    multiplicity weights[i] * weights[j] off the diagonal, diagonal[i] on it. Rows are shuffled once, and each is paired
+    with the few that follow it: as good as pairs drawn one by one, and memory is read in order.
     """
     n = len(P)
     if n <= MIN_ROWS:
         return Bracket(0.0, largest_entry(P))
-    order = np.random.default_rng(0).permutation(n)  # the guess affects speed alone, so its seed is nobody's business
+    order = np.random.default_rng(0).permutation(n)  # the sample affects only speed: a fixed seed will do
     rows, w = P[order], weights[order]
     uniform = bool(np.all(w == 1.0))
     steps = range(1, max(2, min(MAX_SAMPLED, n * n // 256 + 4096) // n))
@@ -226,5 +226,5 @@ def guess_bracket(P: FloatMatrix, t: float, weights: FloatVector, diagonal: Floa
     order = np.argsort(values)[::-1]
     reached = np.cumsum(counts[order])
     high, low = np.clip(np.searchsorted(reached, [t - slack, t + slack]), 0, len(order) - 1)
-    # `kept_from` lies a hair below a cut.
+    # The threshold `kept_from(cut)` is slightly below the cut.
     return Bracket(float(values[order[low]]) * (1.0 - 64 * float(np.finfo(np.float64).eps)), float(values[order[high]]))

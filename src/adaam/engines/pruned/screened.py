@@ -1,15 +1,15 @@
 """The pruned affinity S(PP') by compiled loops: screened in float32, decided in float64.
 
-A float32 tile takes half the time of a float64 one, and its rounding is bounded: whatever lies within it of a threshold
-is computed again from its two rows, so that what is kept or counted is decided in float64 alone.
+A float32 tile takes half the time of a float64 one, and its rounding error is bounded. Entries within that error of a
+threshold are recomputed from their two rows in float64, so which entries are kept or counted is decided in float64.
 
-Cut and Laplacian come from one pass where a bracket of the cut is known. Entries above it are kept whatever the cut
-turns out to be, and are added at once; the few inside are listed, and those that the cut keeps are added afterwards.
-Then the row sums D are known, and (D/2 - S)X, with S above the diagonal alone, is one product away from half of
-X'(D - S - S')X.
+Cut and Laplacian come from a single pass if a bracket of the cut is known. Entries above the bracket are kept whatever
+the cut is, and are added at once; the few inside are listed, and those that the cut keeps are added afterwards. The row
+sums D are then known. With S the entries above the diagonal, X'(D/2 - S)X plus its transpose is X'(D - S - S')X, which
+takes one product.
 
-Entries of a tile are made in registers and leave them as bits, two rows at a time; what is kept of a row becomes a
-list, and the rows of X that a list names are accumulated panel by panel (`simd.accumulate_rows`).
+Entries of a tile are computed and compared in registers, two rows at a time. The kept entries of a tile, found by
+bitmasks, form a CSR matrix, which is multiplied with rows of X panel by panel (`simd.accumulate_rows`).
 """
 
 from collections.abc import Iterator
@@ -43,12 +43,12 @@ from adaam.engines.simd import (
     zero_vector,
 )
 
-# Columns of a tile: a panel of their rows of X stays in a core's own cache (decision 0016). Higher tiles use them more
-# often, but there must be enough of them for many threads.
+# Columns of a tile: a panel of their rows of X stays in the private cache of a core (decision 0016). Tiles with more
+# rows reuse it more often, but there must be enough tiles for many threads.
 TILE_COLUMNS = 384  # whole words
 MAX_TILE_ROWS = 2048
-FEW_ROWS = 256  # whose temporaries stay in a core's own cache
-SORTED_ROWS = 1 << 15  # from here on rows are taken in an order in which similar ones follow each other
+FEW_ROWS = 256  # rows whose temporaries stay in the private cache of a core
+SORTED_ROWS = 1 << 15  # number of rows from which they are sorted so that similar ones are adjacent
 
 
 class BracketEntries(NamedTuple):
@@ -60,21 +60,21 @@ class BracketEntries(NamedTuple):
 
 
 class RowBlockPass(NamedTuple):
-    """What a pass found in a row block: sums over entries above the bracket, and the entries inside it."""
+    """Result of a pass over a row block: sums over entries above the bracket, and the entries inside it."""
 
     rows: slice
-    product: FloatMatrix  # SWX, packed, over `PrunedPass.scale`
+    product: FloatMatrix  # SWX, packed, divided by `PrunedPass.scale`
     sums: FloatVector  # Sw
     inside: BracketEntries
     tally: Tally
 
 
 class PrunedPass:
-    """A pass over PP' right of the diagonal, which adds up entries above a bracket and lists those inside it.
+    """A pass over PP' above the diagonal, which sums the entries above a bracket and lists those inside it.
 
-    With entries at most 1, those of many rows can be multiplied in float32 (`dtype`), which is twice as fast: a few at
-    a time, their sums in float64. Rounding errors of many rows cancel; less than 1e-9 of the result is left. Rows are
-    taken, and results given, in an `order`, where there is one.
+    Entries are scaled to at most 1, so that those of many rows can be multiplied in float32 (`dtype`), which is twice
+    as fast: in short sums, which are added up in float64. Rounding errors of many rows cancel, to less than 1e-9 of
+    the result. Rows are processed, and results returned, in `order`, if given.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class PrunedPass:
     ) -> None:
         if order is not None:
             P, weights = P[order], weights[order]
-        # Writable: numba compiles once more for arrays that are not, such as those that came over a network.
+        # Writable: numba compiles a second version for read-only arrays, such as those received over a network.
         self.P, self.weights = np.require(P, np.float64, ["C", "W"]), np.array(weights)
         self.bracket, self.dtype = bracket, dtype
         largest = float(np.abs(P).max(initial=0.0)) or 1.0  # divided out first: no square overflows
@@ -99,28 +99,28 @@ class PrunedPass:
         self.packed = pack_columns(self.rows32)
         length = largest_magnitude(X) or 1.0
         self.unit = max(self.square * float(weights.max(initial=0.0)), float(np.finfo(np.float64).tiny))
-        self.scale = self.unit * length  # what products must be multiplied with
+        self.scale = self.unit * length  # factor from `product` to SWX
         self.panels = pack_rows(X, self.width, length, dtype, order)
-        # Rounding of both rows and of r products and sums, half an eps each, and room for that of the screen itself.
+        # Rounding of both rows and of r products and sums, half an eps each, and a margin for that of the thresholds.
         error = (self.P.shape[1] + 16) * 2.0**-24
-        # No entry exceeds one of these units; what lies far above them need not fit into float32.
+        # In these units no entry exceeds 1; much larger thresholds are clipped, as they may not fit into float32.
         low, high = (min(magnitude / peak / peak, 4.0) for magnitude in bracket)
-        # Below the first nothing reaches the bracket. What lies above the second is taken from the tiles; of few rows,
-        # for which rounding does not cancel, nothing is.
+        # Entries below the first threshold are below the bracket. Those above the second are taken from the float32
+        # tile, except with few rows, for which rounding errors do not cancel.
         self._screen = (np.float32(low - error), np.float32(high + error if dtype is np.float32 else np.inf))
 
     def row_blocks(self) -> list[slice]:
-        """Row blocks that a thread takes at a time, the height of the tiles."""
+        """Row blocks, one per task; their length is the height of the tiles."""
         return row_blocks(len(self.P), min(MAX_TILE_ROWS, max(384, len(self.P) // 24)))
 
     def run(self, rows: slice) -> RowBlockPass:
-        """Pass over the tiles of a row block that have entries right of the diagonal."""
+        """Pass over the tiles of a row block that have entries above the diagonal."""
         w, n = self.weights, len(self.P)
         height, most = rows.stop - rows.start, (rows.stop - rows.start) * self.width
         product = aligned_zeros((self.panels.shape[1], height * PANEL), np.float64)
         sums = np.zeros(n)
         inside = BracketEntries(np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most))
-        # Memory for lists, which the next tile finds in cache.
+        # Memory for lists is reused, so the next tile finds it in cache.
         room = most + height
         lists = RowLists(np.zeros(height + 1, np.int64), np.empty(room, np.int32), np.empty(room, self.panels.dtype))
         above, parts = 0.0, [BracketEntries(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))]
@@ -152,13 +152,13 @@ class PrunedPass:
 
 
 def product_dtype(n_rows: int) -> type:
-    """Precision in which rows are multiplied with entries: float32 where rounding errors of so many rows cancel."""
+    """Precision of the products of entries and rows of X: float32 if there are enough rows for errors to cancel."""
     return np.float32 if n_rows >= MANY_ROWS else np.float64
 
 
 def screened_tallies(P: FloatMatrix, weights: FloatVector, bracket: Bracket) -> Iterator[Tally]:
-    """Count the off-diagonal magnitudes of PP' against a bracket, a row block at a time, in order."""
-    # Nothing is multiplied; the precision is that of the pass that follows, so that one set of loops is compiled.
+    """Tallies of the off-diagonal magnitudes of PP' for a bracket, one per row block, in order."""
+    # X is empty; the precision is that of the pass that follows, so that one set of loops is compiled.
     work = PrunedPass(P, weights, np.empty((len(P), 0)), bracket, product_dtype(len(P)))
     return ordered_map(lambda rows: work.run(rows).tally, work.row_blocks())
 
@@ -172,13 +172,13 @@ def cut_laplacian(
     half: HostHalf | None,
     cut: float | None = None,
 ) -> tuple[float, FloatMatrix, FloatVector] | None:
-    """Cut, Laplacian and row sums as `Engine.cut_laplacian` has them; None where the guess of the bracket missed."""
+    """Cut, Laplacian and row sums of `Engine.cut_laplacian`; None if the bracket missed the cut or is too full."""
     n, d = X.shape
     if cut is None:
         bracket = guess_bracket(P, t, weights, diagonal)
-    else:  # nothing is inside: what reaches the lower end is above the upper one
+    else:  # an empty bracket: entries that reach its lower end are above its upper end
         bracket = Bracket(kept_from(cut, P.dtype), float(np.nextafter(kept_from(cut, P.dtype), -1.0)))
-    # Entries that are kept then lie together, in few rows of few tiles: the pass takes an eighth less time.
+    # Kept entries are then concentrated in few rows of few tiles: the pass takes an eighth less time.
     order = np.concatenate(kd_leaves(P.astype(np.float32), FEW_ROWS)) if n >= SORTED_ROWS else None
     work = PrunedPass(P, weights, X, bracket, product_dtype(n), order)
     found: list[RowBlockPass] = []
@@ -193,7 +193,7 @@ def cut_laplacian(
         cut = cut_inside(bracket, own, (part.tally for part in found), t, P.dtype)
     if cut is None:
         return None
-    # What is kept of the entries inside the bracket; the other half affinity is added to it.
+    # Kept entries inside the bracket; they are subtracted below, as is `half`.
     rows, columns, values = (np.concatenate(part) for part in zip(*(part.inside for part in found), strict=True))
     kept = np.abs(values) >= kept_from(cut, P.dtype)
     rows, columns, values = rows[kept], columns[kept], values[kept]
@@ -208,7 +208,7 @@ def cut_laplacian(
     beside = beside if order is None else [matrix[order] for matrix in beside]
 
     def half_laplacian(block: RowBlockPass) -> FloatMatrix:
-        """What a row block adds to X'(D/2 - A)X, where A is WSW above the diagonal and the other half affinity."""
+        """Part of a row block in X'(D/2 - A)X, where A is WSW above the diagonal, plus `half`."""
         total = np.zeros((d, d))
         for some in row_blocks(block.rows.stop - block.rows.start, FEW_ROWS):
             own = slice(block.rows.start + some.start, block.rows.start + some.stop)
@@ -229,7 +229,7 @@ def cut_laplacian(
 def subtract_product(
     starts: IntVector, columns: IntVector, values: FloatVector, X: FloatMatrix, out: FloatMatrix
 ) -> None:
-    """Take the product of rows of a CSR matrix with X away, faster than SciPy makes it."""
+    """Subtract the product of rows of a CSR matrix and X from `out`, faster than SciPy computes it."""
     for i in range(len(out)):
         for q in range(starts[i], starts[i + 1]):
             j, value = columns[q], values[q]
@@ -255,7 +255,7 @@ class TileColumns(NamedTuple):
 
 
 class RowLists(NamedTuple):
-    """Lists of a tile: where each row's begins, and offsets and coefficients of rows of X."""
+    """Kept entries of a tile in CSR form: starts of the rows, offsets of rows of X in a panel, coefficients."""
 
     starts: IntVector
     offsets: IntVector
@@ -273,7 +273,7 @@ def _screen(
     entries: FloatMatrix,
     words: IntMatrix,
 ) -> None:
-    """Entries of rows i and h against all columns from word `begin` on, and a bit for each that reaches `low`."""
+    """Entries of rows i and h in all columns from word `begin` on, and bitmasks of those that reach `low`."""
     for w in range(begin, len(columns)):
         a, b = zero_vector(rows, WORD), zero_vector(rows, WORD)
         for k in range(rows.shape[1]):
@@ -287,7 +287,7 @@ def _screen(
 
 @compiled
 def _product(P: FloatMatrix, i: int, Q: FloatMatrix, j: int) -> float:
-    """Inner product of two rows in the order of their entries: the same bits in every tile."""
+    """Inner product of two rows, summed in the order of columns: the same bits in every tile."""
     total = 0.0
     for k in range(P.shape[1]):
         total += P[i, k] * Q[j, k]
@@ -309,21 +309,21 @@ def accumulate_tile(
     listed: BracketEntries,
     lists: RowLists,
 ) -> tuple[float, int]:
-    """Add a tile's part of SWX and Sw: entries right of the diagonal above a bracket; and list those inside it.
+    """Add a tile's part of SWX and Sw, from upper-triangle entries above a bracket; list those inside the bracket.
 
-    Factors in float32 have products that are entries in units of `square`; nothing below screen[0] can reach the
-    bracket, what lies above screen[1] is above it for certain and taken as it is, and all between is computed again
-    from its two rows. The tile's first column is `ahead` of its first row. Entries times `scale` and the rows of X in
-    panels are at most 1, so that these may come in float32.
+    Products of the float32 factors are entries in units of `square`. Those below screen[0] are below the bracket, those
+    above screen[1] are above it and used as they are, and those between are recomputed from their two rows in float64.
+    The index of the tile's first column is that of its first row plus `ahead`. Entries times `scale` and the rows of X
+    in panels are at most 1, so that panels may be float32.
 
-    Returns the multiplicity of what was added, each pair counted for both its directions, and how many entries were
-    listed. A bracket whose upper end is the number just below its lower one lists none, and adds what reaches the lower
-    end.
+    Returns the multiplicity of the added entries, both directions of each pair counted, and the number of listed
+    entries. If the upper end of the bracket is the float just below its lower end, none are listed, and those that
+    reach the lower end are added.
     """
     n_rows, n_columns = len(rows.P), len(columns.P)
     entries = np.empty((2, len(columns.packed) * WORD), np.float32)
     words = np.empty((2, len(columns.packed)), np.uint64)
-    positions = np.empty(n_columns + UNROLLED, np.uint32)  # numba asks signed indices whether they count from the end
+    positions = np.empty(n_columns + UNROLLED, np.uint32)  # numba tests signed indices for being negative
     starts, offsets, coefficients = lists
     weight_above = 0.0
     n_inside = 0

@@ -1,6 +1,6 @@
 """The pruned affinity S(PP') by NumPy, tile by tile.
 
-No tile outlives its turn, and each pair of row blocks is multiplied once: entry (i, j) serves for (j, i).
+Each tile is discarded after use, and each pair of row blocks is multiplied once: entry (i, j) also serves as (j, i).
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ DENSE_SHARE = 0.125
 
 
 def upper_tiles(P: FloatMatrix, rows: slice, tile_rows: int) -> Iterator[tuple[slice, FloatMatrix]]:
-    """Columns and tiles of PP' on and right of a row block of so many rows; on and below the diagonal, zeros.
+    """Yield columns and tiles of the upper triangle of PP' for a row block; on and below the diagonal, tiles are 0.
 
-    Tiles share their memory: under Dask's workers, memory for a new one would come from the system page by page.
+    Tiles share their memory: in Dask workers, memory for a new one would come from the system page by page.
     """
     height = rows.stop - rows.start
     memory = np.empty(height * min(tile_rows, len(P)), P.dtype)
@@ -32,14 +32,14 @@ def upper_tiles(P: FloatMatrix, rows: slice, tile_rows: int) -> Iterator[tuple[s
 
 
 def tile_tallies(P: FloatMatrix, weights: FloatVector, bracket: Bracket, tile_rows: int) -> Iterator[Tally]:
-    """Count the positive off-diagonal magnitudes of PP' against a bracket, a row block at a time, in order."""
+    """Tallies of the nonzero off-diagonal magnitudes of PP' for a bracket, one per row block, in order."""
     uniform = bool(np.all(weights == 1.0))
 
     def row_tally(rows: slice) -> Tally:
         above, values, counts = 0.0, [np.empty(0, P.dtype)], [np.empty(0)]
         for columns, tile in upper_tiles(P, rows, tile_rows):
             np.abs(tile, out=tile)
-            # Zeros stand for the lower triangle of a diagonal tile, and never decide a cut above zero.
+            # Zeros are the lower triangle of a diagonal tile, and do not affect a cut above zero.
             found = np.flatnonzero(tile >= bracket.low) if bracket.low > 0 else np.flatnonzero(tile)
             inside = tile.ravel()[found] <= bracket.high
             if uniform:
@@ -57,7 +57,7 @@ def tile_tallies(P: FloatMatrix, weights: FloatVector, bracket: Bracket, tile_ro
 
 
 def prune(tile: FloatMatrix, threshold: float) -> csr_array | FloatMatrix:
-    """Keep the entries of magnitude at least `threshold`, in whichever form multiplies faster."""
+    """Keep the entries of magnitude at least `threshold`, as CSR or dense, whichever multiplies faster."""
     keep = (tile >= threshold) | (tile <= -threshold)
     counts = np.count_nonzero(keep, axis=1)
     if counts.sum() > DENSE_SHARE * tile.size:
@@ -72,7 +72,7 @@ def prune(tile: FloatMatrix, threshold: float) -> csr_array | FloatMatrix:
 def pruned_gram(
     P: FloatMatrix, threshold: float, X: FloatMatrix, weights: FloatVector, tile_rows: int
 ) -> tuple[FloatMatrix, FloatVector]:
-    """X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude at least `threshold`."""
+    """Return X'WSWX and WSw, where S holds the off-diagonal entries of PP' of magnitude at least `threshold`."""
     uniform = bool(np.all(weights == 1.0))
     w = weights.astype(X.dtype)
     weighted = X if uniform else X * w[:, None]
