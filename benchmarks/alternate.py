@@ -1,10 +1,10 @@
-"""Two checkouts of the library in one run, taking turns: is anything slower than before?
+"""Time two checkouts of the library alternately, to find out whether anything has become slower.
 
     git worktree add ../before COMMIT
     python benchmarks/alternate.py --before ../before --data FOLDER [--turns 5] [--work fit-10k transform ...]
 
-Each turn is a process of its own, which warms up on the same work and then does it once more. Wall and processor
-seconds go to results/alternate.jsonl with the ratio of their medians, now over before.
+Each turn runs in its own process, which does the work once as warm-up and once for the clock. Medians of wall and
+processor seconds, and their ratios (now / before), go to results/alternate.jsonl.
 """
 
 import argparse
@@ -26,7 +26,7 @@ MNIST_ROWS = {"10k": 10_000, "70k": 70_000}
 def fit(X):
     from adaam import AdaAM, CPUEngine
 
-    # Exact neighbours in both; which search is the default has changed on purpose.
+    # Exact neighbours in both, since the default search was changed on purpose.
     return lambda: AdaAM(10, engine=CPUEngine(recall=1.0)).fit(X)
 
 
@@ -70,7 +70,7 @@ WORK = {
 
 
 def measured(name, data):
-    """Do one piece of work in this process: wall and processor seconds, those of its threads included."""
+    """Do a piece of work in this process; return wall and processor seconds, those of all threads included."""
     warnings.simplefilter("ignore")
     with np.load(Path(data) / "mnist.npz") as archive:
         X = archive["X"][: MNIST_ROWS[name.rsplit("-", 1)[1]]].astype(np.float64)

@@ -2,8 +2,8 @@
 
     python benchmarks/digits.py
 
-The data come with scikit-learn, so anyone can repeat it in two minutes. Means over 10 seeds, one line a case, in
-results/digits.jsonl. Labels only score.
+The data come with scikit-learn, and a run takes two minutes. Means over 10 seeds go to results/digits.jsonl, one line
+per case. Labels are used only for scoring.
 """
 
 import json

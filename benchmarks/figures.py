@@ -1,15 +1,15 @@
 """Figures that the documents quote, read from the records.
 
-    python benchmarks/figures.py            # write every quoted figure and table anew
-    python benchmarks/figures.py --check    # name those that differ from the records; exit status 1 if any does
+    python benchmarks/figures.py            # update all quoted figures and tables
+    python benchmarks/figures.py --check    # list documents that differ from the records; exit status 1 if any does
 
 In Markdown, a quoted figure is followed by a comment that names its source: a file under benchmarks/ (or `scores`, the
 averages of results/records.jsonl.gz), the record in it, and the field:
 
     reaches 93.5<!-- scores dataset=usps method=adaam-clustering average*100 --> %
 
-It is written with as many decimals as it had before. A whole table stands between `<!-- table: NAME ... -->` and
-`<!-- end of table -->` and is made by the function `NAME_table` of this file.
+It is written with as many decimals as it had before. A whole table is enclosed by `<!-- table: NAME ... -->` and
+`<!-- end of table -->` and made by the function `NAME_table` of this file.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def records_of(name):
 
 
 def record_of(source, **wanted):
-    """Return the one record with these values; lines of a log that repeat a case replace the earlier ones."""
+    """Return the record with these values; in a log, a later line of the same case replaces the earlier ones."""
     found = [each for each in records_of(source) if all(str(each.get(k)) == v for k, v in wanted.items())]
     if not found or (len(found) > 1 and source == "scores"):
         raise FigureError(f"{len(found)} records of {source} have {wanted}")
@@ -90,13 +90,13 @@ def value_of(source):
 
 
 def written_like(value, example):
-    """Write a number with the decimals, and the commas between thousands, of another."""
+    """Format a number with as many decimals as an example, and with its thousands separators."""
     decimals = len(example.partition(".")[2])
     return f"{value:,.{decimals}f}" if "," in example else f"{value:.{decimals}f}"
 
 
 def refreshed(text):
-    """Return a document with figures and tables as the records have them."""
+    """Return a document with figures and tables updated from the records."""
 
     def table(found):
         name, *arguments = shlex.split(found["call"])
@@ -109,7 +109,7 @@ def refreshed(text):
 
 
 def markdown(head, rows):
-    """Return the lines of a table."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
@@ -146,7 +146,7 @@ CLUSTERER = "clusterer/results/clusterer.jsonl"
 
 
 def _stage(stage):
-    """Records of a stage of the clusterer's benchmark, the last of each name, in the order of their first."""
+    """Return the last record of each name in a stage of the clusterer's benchmark, in order of first appearance."""
     return list({each["name"]: each for each in records_of(CLUSTERER) if each["stage"] == stage}.values())
 
 
@@ -164,7 +164,7 @@ def clusterer_accuracy_table():
 
 
 def clusterer_count_table():
-    """Estimated numbers of clusters beside the numbers of classes."""
+    """Estimated numbers of clusters, and numbers of classes."""
     rows = [
         [_set_title(each["name"]), str(each["classes"]), str(each["found"]), f"{each['low']} to {each['high']}"]
         for each in sorted(_stage("count"), key=_by_set)
@@ -190,7 +190,7 @@ def _percent(share):
 
 
 def clusterer_times_table():
-    """Seconds beside UMAP + k-means on two cores."""
+    """Seconds of the clusterer and of UMAP + k-means on two cores."""
     rows = [
         [f"MNIST, {each['name']}", *(f"{each[field]:.1f}" for field in ("seconds", "umap_kmeans_seconds"))]
         + [f"{each['ratio']:.2f}"]
@@ -200,7 +200,7 @@ def clusterer_times_table():
 
 
 def dask_peers_table():
-    """Clusterings of a Dask array beside others."""
+    """Clusterings of a Dask array, compared with other methods."""
     titles = {
         "scikit-learn": "scikit-learn `SpectralClustering`, 10 neighbours",
         "dask-ml": "dask-ml `SpectralClustering`, 100 sampled rows",
@@ -216,7 +216,7 @@ def dask_peers_table():
 
 
 def peers_table():
-    """Seconds beside other libraries; what was measured once was measured in the first run, with older code."""
+    """Seconds of all methods; those with a single record were measured in the first run, with older code."""
     records, sizes = records_of("peers/results/records.jsonl"), (10_000, 70_000)
     rows = []
     for method in dict.fromkeys(each["method"] for each in records if each["n"] in sizes):
@@ -238,7 +238,7 @@ def memory_table():
 
 
 def large_angles_table():
-    """Directions of MNIST 70,000 from row blocks beside those of exact fits of halves, and the accuracy in them."""
+    """Directions of MNIST 70,000 from row blocks and from exact fits of halves: angles and accuracy."""
     titles = {
         "4 blocks of 6000": "4 blocks of 6,000",
         "14 blocks of 5000": "14 blocks of 5,000, the default",
@@ -304,7 +304,7 @@ def gpu_verbs_table(run):
 
 
 def gpu_kernels_table(run):
-    """Kernels beside their floors, of tile shapes the fastest."""
+    """Kernels compared with their floors; of several tile shapes, the fastest."""
     best = {}
     for each in records_of(f"gpu/results/{run}.json"):
         if each["stage"] == "kernels" and "over_floor" in each and "stage 1" not in each["name"]:
@@ -318,7 +318,7 @@ def gpu_kernels_table(run):
 
 
 def gpu_peers_table(run):
-    """Neighbours and k-means as one writes them in plain torch, beside those of the engine."""
+    """Neighbours and k-means in plain torch, compared with those of the engine."""
     found = [
         each for each in records_of(f"gpu/results/{run}.json") if each["stage"] == "peers" and "n=70000" in each["name"]
     ]

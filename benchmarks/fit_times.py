@@ -1,10 +1,10 @@
-"""Fit times of all methods on the first rows of MNIST, one after the other in one run, as ratios to AdaAM's.
+"""Fit times of all methods on the first rows of MNIST, measured in one run, with ratios to AdaAM's.
 
     ADAAM_DATA=FOLDER python benchmarks/fit_times.py [--sizes 1000 2000 5000 10000] [--methods ...] [--limit SECONDS]
 
-A method is not run at larger sizes once a fit took longer than the limit. NAME@literature asks for a method's own
-preparation in place of the reference one. Records go to results/fit_times.jsonl, where those of methods that were not
-run this time stay, and the table to results/fit_times.md.
+A method is not run at larger sizes once a fit took longer than the limit. NAME@literature selects a method's own
+preparation instead of the reference one. Records go to results/fit_times.jsonl, where those of methods that were not
+run are kept, and the table to results/fit_times.md.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def main():
     before = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
     for name in arguments.methods:
         fit_seconds(name, rows[:300], 1)  # warm up
-    for n in arguments.sizes:  # methods of one size side by side, so that they share the machine's moods
+    for n in arguments.sizes:  # all methods of one size in succession, so that they run under similar load
         for name in arguments.methods:
             if any(table.get((name, m), 0.0) > arguments.limit for m in arguments.sizes if m < n):
                 continue

@@ -1,10 +1,10 @@
-"""Roofline: the time of each kernel of a fit over the time of the bare product or copy that it cannot avoid.
+"""Roofline: time of each kernel of a fit, divided by the time of the bare product or copy that it cannot avoid.
 
     ADAAM_DATA=FOLDER python benchmarks/kernels.py [--sizes 10000 20000 40000 70000] [--repeats 5] [--kernels numba]
 
-Kernels get what a fit of AdaAM(10) on the first n rows of MNIST gives them. A kernel and its bare product are timed in
-turns, on the same threads, after a warm-up; the smallest of the repeats counts. Records go to results/kernels.json and
-the table to results/kernels.md; those of kernels that were not run this time stay.
+Kernels get their arguments from a fit of AdaAM(10) on the first n rows of MNIST. A kernel and its bare product are
+timed alternately, on the same threads, after a warm-up; the minimum over the repeats counts. Records go to
+results/kernels.json and the table to results/kernels.md; records of sizes and kernels that were not run are kept.
 """
 
 import argparse
@@ -23,11 +23,11 @@ from adaam.engines import CPUEngine
 from adaam.engines.blocks import blas_threads
 
 RESULTS = Path(__file__).parent / "results"
-STRIP_ROWS = 1000  # rows of the bare n x n products, which are written strip by strip: whole they fit into no memory
+STRIP_ROWS = 1000  # rows per strip of the bare n x n products, which do not fit into memory as a whole
 
 
 class Recording(CPUEngine):
-    """The engine, remembering what a fit asked of it."""
+    """CPU engine that records the arguments of its calls in a fit."""
 
     asked: ClassVar[dict] = {}
 
@@ -41,7 +41,7 @@ class Recording(CPUEngine):
 
 
 def all_products(A):
-    """The bare single-precision product AA', every pair, both triangles."""
+    """Return a function that computes AA' in float32 for all pairs, both triangles."""
     narrow = A.astype(np.float32)
     turned = np.ascontiguousarray(narrow.T)
     strip = np.zeros((min(STRIP_ROWS, len(A)), len(A)), np.float32)
@@ -55,7 +55,7 @@ def all_products(A):
 
 
 def cases(X, engine):
-    """Name, kernel, what the bare time is of, and the bare work."""
+    """Yield the name of a kernel, a call of it, the name of the bare operation, and a call of that."""
     Recording.asked.clear()
     recording = Recording(kernels=engine.kernels)
     model = AdaAM(10, engine=recording, pairs="all").fit(X)

@@ -36,7 +36,7 @@ def measure(n, dtype):
             X = archive["X"][:n].astype(dtype)
     else:
         X = np.random.default_rng(0).standard_normal((n, 784)).astype(dtype)
-    adaam.AdaAM(10).fit(X[:300])  # imports, thread pools and workspaces are not the fit's
+    adaam.AdaAM(10).fit(X[:300])  # imports, thread pools and workspaces do not count
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
     start = time.perf_counter()

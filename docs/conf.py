@@ -29,7 +29,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_generated", "_ext", "snippets", "tutorials", "decisions/README.md", "auto_*/*.py"]
 templates_path = ["_templates"]
-# Settings that hold functions or patterns cannot be cached; nothing is lost by that.
+# Sphinx warns that settings which hold functions or patterns cannot be cached, which is harmless.
 suppress_warnings = ["config.cache"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -51,7 +51,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
-    "write_computation_times": False,  # its page loads scripts from elsewhere
+    "write_computation_times": False,  # that page loads scripts from other sites
     "image_srcset": ["2x"],
 }
 
@@ -80,5 +80,5 @@ def skip_member(app, what, name, obj, skip, options):
 
 
 def setup(app):
-    """Connect what is ours."""
+    """Register the handler above."""
     app.connect("autodoc-skip-member", skip_member)

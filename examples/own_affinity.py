@@ -1,4 +1,4 @@
-"""An affinity learner of your own in ten lines, through the same LPP and the same benchmark as the others."""
+"""A custom affinity learner in ten lines, used with the same LPP and the same benchmark as the others."""
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array
@@ -12,7 +12,7 @@ from adaam.bench.run import run_case
 
 
 class MutualAffinity(BaseEstimator):
-    """Rows are linked when each is among the other's k nearest neighbours; rows left alone link to themselves."""
+    """Link rows that are among each other's k nearest neighbours; a row without links is linked to itself."""
 
     def __init__(self, n_neighbors=10):
         self.n_neighbors = n_neighbors

@@ -2,8 +2,8 @@
 What the metric looks at
 ========================
 
-A linear map can be interpreted. If rows are images, its components are images too; its eigenvalues tell how well each
-is determined; and ``explain`` splits distances by feature.
+A linear map can be interpreted. If rows are images, its components are images too; its eigenvalues show how well
+each is determined; and ``explain`` splits distances by feature.
 """
 
 import matplotlib.pyplot as plt

@@ -63,7 +63,7 @@ plt.show()
 # --------
 #
 # The weights W of the links are local: most pairs have none. The matrix PP', made from the c leading left singular
-# vectors, is global but blurred. Pruned to its strongest entries, it is the first affinity. Together the two give a
+# vectors, is global but blurred. Pruned to its strongest entries, it is the first affinity. Together, the two define a
 # projection in which the affinity is learned again and pruned more strictly.
 
 
@@ -107,8 +107,8 @@ plt.show()
 # ---
 #
 # Locality preserving projection on the final affinity gives the map: linked rows stay close together, and rows with
-# negative entries are pushed apart. Distances between all pairs of rows, before and after: in the learned metric, rows
-# of one class (blocks on the diagonal) are closer to each other and farther from the rest.
+# negative entries are pushed apart. The images show the distances of all pairs of rows before and after. In the
+# learned metric, rows of one class (blocks on the diagonal) are closer to each other and farther from the rest.
 
 from sklearn.metrics import silhouette_score
 
@@ -136,9 +136,9 @@ print(f"largest angle between the two learned spaces: {largest:.1e} degrees")
 # Partition
 # ---------
 #
-# k-means on the mapped rows is the paper's way. The graph head of :class:`~adaam.AdaAMClustering` instead partitions
-# the graph of ten nearest neighbours in the map: many small communities are merged until the wanted number of clusters
-# is left. The rows are drawn in a t-SNE layout of the map, coloured by cluster.
+# The paper runs k-means on the mapped rows. The graph head of :class:`~adaam.AdaAMClustering` instead partitions the
+# graph of ten nearest neighbours in the map: many small communities are merged until the wanted number of clusters is
+# reached. The rows are drawn in a t-SNE layout of the map, coloured by cluster.
 
 from sklearn.manifold import TSNE
 

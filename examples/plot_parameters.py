@@ -2,8 +2,8 @@
 How much do the parameters matter?
 ==================================
 
-Accuracy over the number of neighbours and over the dimension of the learned space. Labels are used only to draw the
-figure; :doc:`plot_search` chooses parameters without them.
+Accuracy as a function of the number of neighbours, and of the dimension of the learned space. Labels are used only
+for the figure; :doc:`plot_search` chooses parameters without them.
 """
 
 import warnings

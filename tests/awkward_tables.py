@@ -1,4 +1,4 @@
-"""Awkward tables as people have them, made from a seed, each with what a person would expect of it."""
+"""Awkward tables as they occur in practice, made from a seed, each with the expected outcome."""
 
 import gzip
 import io
@@ -9,24 +9,24 @@ from typing import Any
 
 import numpy as np
 
-N = 60  # rows, in three groups of twenty that numbers alone can tell apart
+N = 60  # rows, in three groups of twenty that the numbers alone separate
 GROUP = np.repeat([0, 1, 2], N // 3)
 NAMES = ("Anna", "Jörg", "Zoë", "Mia", "Renée")
 
 
 @dataclass(frozen=True)
 class Awkward:
-    """A file, the options a user adds, and what must come of it."""
+    """A file, the options that a user adds, and the expected outcome."""
 
     name: str  # of the file
     content: bytes
     options: tuple[str, ...] = ()
     finds_groups: bool = True
-    told: tuple[str, ...] = ()  # parts of what is said on standard error
+    told: tuple[str, ...] = ()  # parts of the messages on standard error
     fails: bool = False
     header: str | None = None  # first line of the output
     stdin: bool = field(default=False)
-    chooses: bool = False  # the metric, rather than take one
+    chooses: bool = False  # the metric is chosen, not given
 
 
 def numbers(seed=0, columns=4, scale=1.0):
@@ -119,7 +119,7 @@ def plain(names=("a", "b", "c", "d"), **options):
 
 
 def tables() -> list[Awkward]:
-    """All of them."""
+    """Return all tables."""
     X = numbers()
     cells = rounded(X)
     german_rows = [[german(value * 100) for value in row] for row in X]
@@ -128,7 +128,7 @@ def tables() -> list[Awkward]:
     def add(name: str, content: bytes, *options: str, **more: Any) -> None:
         a.append(Awkward(name, content, options, **more))
 
-    # What people have.
+    # Common tables.
     add(
         "titanic.csv",
         titanic(),
@@ -374,7 +374,7 @@ def tables() -> list[Awkward]:
 
 
 def more_tables(X: Any, cells: list[list[str]]) -> list[Awkward]:
-    """What files that were exported, joined, packed or measured look like."""
+    """Return tables as they are exported, joined, compressed or measured."""
     a = []
 
     def add(name: str, content: bytes, *options: str, **more: Any) -> None:

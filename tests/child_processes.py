@@ -1,4 +1,4 @@
-"""Commands run in processes of their own, or in this one where that shows as much in a tenth of the time."""
+"""Run commands in separate processes, or in this one if that tests the same, which takes a tenth of the time."""
 
 import io
 import os
@@ -18,12 +18,12 @@ def _heed_interrupts():
         signal.signal(number, signal.SIG_DFL)
 
 
-# For `preexec_fn`: a shell that starts a command in the background may have it ignore Ctrl-C, and so its children.
+# For `preexec_fn`: a shell may start background commands with Ctrl-C ignored, which child processes inherit.
 heed_interrupts = None if sys.platform == "win32" else _heed_interrupts
 
 
 def run(*arguments):
-    """Run an adaam command in this process: its exit code, and what it wrote to the two standard streams."""
+    """Run an adaam command in this process; return its exit code, and what it wrote to stdout and stderr."""
     output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with redirect_stdout(output), redirect_stderr(errors), warnings.catch_warnings():
         warnings.simplefilter("default")

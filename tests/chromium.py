@@ -1,4 +1,4 @@
-"""Driving a real browser: how it is started, sized, waited for and listened to."""
+"""Drive a real browser: start and resize it, wait for it and read its logs."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ READY = "return document.documentElement.dataset.ready === 'true'"
 
 
 def started(profile, *flags):
-    """A browser without a window that keeps what it is told and what it asks for."""
+    """Return a headless browser that logs console messages and network requests."""
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for flag in [*FLAGS.split(), *flags, f"--user-data-dir={profile}"]:
@@ -26,7 +26,7 @@ def started(profile, *flags):
 
 
 def open_page(browser, path, *, width=1400, scheme="light"):
-    """Open a page of ours from its file, and wait until it is ready."""
+    """Open a page from its file, and wait until it is ready."""
     resize(browser, width, scheme=scheme)
     browser.get_log("browser"), browser.get_log("performance")
     browser.get(path.as_uri())
@@ -35,8 +35,8 @@ def open_page(browser, path, *, width=1400, scheme="light"):
 
 
 def assert_quiet(browser):
-    """Nothing was fetched, nothing complained, and no script came in by the data."""
-    # That reading canvases back is slow is said of tests, which read them, not of the page.
+    """Assert that nothing was fetched, no error was logged, and no script was injected by the data."""
+    # The warning that reading canvases is slow is due to the tests, which read them, not to the page.
     complaints = [entry for entry in browser.get_log("browser") if entry["source"] != "rendering"]
     assert not complaints, complaints
     fetched = [url for url in requested(browser) if not url.startswith(("file:", "data:", "blob:"))]
@@ -72,7 +72,7 @@ def click(page, selector):
 
 
 def shown(page, selector):
-    """The place of the row in a canvas, and its pixels."""
+    """Return the place of the row in a canvas, and its pixels."""
     import numpy as np
 
     script = """

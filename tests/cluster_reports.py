@@ -1,4 +1,4 @@
-"""Reports of clusters made without a fit: rows around the corners of a grid, known in every part."""
+"""Synthetic reports made without a fit, of rows around the corners of a grid; every part is known."""
 
 from dataclasses import replace
 
@@ -29,9 +29,9 @@ CHOICE = Choice(
 
 
 def synthetic_report(n_rows=300, n_clusters=4, *, n_shown=None, evil=False, seed=0, **parts):
-    """A report of rows around a grid of corners; `parts` replace or add fields of the value.
+    """Return a report of rows around the corners of a grid; `parts` replaces or adds fields of `ReportData`.
 
-    The two coarse clusters of the first layer are the odd and the even ones; every tenth row has a low strength.
+    The two coarse clusters of the first layer are the even and the odd clusters; every tenth row has a low strength.
     """
     rng = np.random.default_rng(seed)
     labels = np.arange(n_rows) % n_clusters
@@ -104,7 +104,7 @@ TOPICS = (
 
 
 def requests(n_rows=390, seed=0):
-    """Short texts about thirteen topics, and the topic of each."""
+    """Return short texts about thirteen topics, and the topic of each."""
     rng = np.random.default_rng(seed)
     topic = np.arange(n_rows) % len(TOPICS)
     openings = ("Why is", "I have a question about", "Please help with", "There is a problem with", "Who can explain")
@@ -119,7 +119,7 @@ def requests(n_rows=390, seed=0):
 
 
 def sentence_vectors(texts, n_columns=24):
-    """Vectors of texts, as a sentence encoder gives them: rows of unit length, near where words are shared."""
+    """Return vectors like those of a sentence encoder: of unit length, and close if texts share words."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.preprocessing import normalize
@@ -129,7 +129,7 @@ def sentence_vectors(texts, n_columns=24):
 
 
 def texts_and_cards(report, subjects):
-    """Texts about one subject a cluster, and cards that name its words."""
+    """Return texts about one subject per cluster, cards with its words, and the other fields of such a report."""
     texts = [f"A question about {subjects[label]}, number {row}" for row, label in enumerate(report.labels)]
     words = cluster_words(texts, report.labels, report.n_clusters)
     cards = tuple(

@@ -1,4 +1,4 @@
-"""Shared data makers, and one cluster for all tests that ask for it: three worker processes of little memory."""
+"""Shared fixtures, and one cluster for all tests that request it: three worker processes with little memory."""
 
 import logging
 import os
@@ -6,7 +6,7 @@ import warnings
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-# Several workers with several BLAS threads each would wait for one another; set before NumPy is loaded.
+# Test workers with several BLAS threads each would slow one another down; set before NumPy is loaded.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-# A change is judged by the same examples each time; anyone's own runs go on looking for new ones.
+# CI uses the same examples each time; local runs keep looking for new ones.
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
@@ -22,7 +22,7 @@ if os.environ.get("CI"):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector):
-    """Fail where a file of tests cannot be imported: looking for doctests passes over it, and leaves no test behind."""
+    """Fail if a test file cannot be imported: the collection of doctests would skip it silently with all its tests."""
     report = yield
     is_test = collector.path.name.startswith("test_")
     if is_test and report.skipped and "unable to import module" in str(report.longrepr):
@@ -32,7 +32,7 @@ def pytest_make_collect_report(collector):
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
-    """Sets that someone has fetched on this machine are not part of the tests."""
+    """Use an empty cache, so that data sets fetched on this machine do not affect tests."""
     folder = tmp_path_factory.getbasetemp() / "cache"
     monkeypatch.setenv("ADAAM_CACHE", str(folder))
     return folder
@@ -45,7 +45,7 @@ def rng():
 
 @pytest.fixture
 def paper_data():
-    """Loader of the paper's data sets; skips where they are not at hand."""
+    """Loader of the paper's data sets; skips the test if they are not available."""
     folder = os.environ.get("ADAAM_DATA")
     if not folder or not Path(folder).is_dir():
         pytest.skip("ADAAM_DATA names no folder with the paper's data sets")
@@ -60,7 +60,7 @@ def paper_data():
 
 @pytest.fixture(scope="session")
 def new_cluster():
-    """Start a cluster of worker processes; its client is the current one unless told otherwise."""
+    """Start a cluster of worker processes; its client becomes the default unless `current` is False."""
     from distributed import Client, LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -89,14 +89,14 @@ def new_cluster():
 
 @pytest.fixture(scope="session")
 def clusters(new_cluster):
-    """The cluster in use, last in a list: another one takes over where killed workers did not come back."""
+    """List of clusters, the last of them in use, and a function that starts another if killed workers stay away."""
     with ExitStack() as stack:
         yield [stack.enter_context(new_cluster(3))], lambda: stack.enter_context(new_cluster(3))
 
 
 @pytest.fixture
 def client(clusters):
-    """The client that engines find by themselves."""
+    """The default client, which engines find by themselves."""
     used, another = clusters
     try:
         used[-1].wait_for_workers(3, timeout=30)

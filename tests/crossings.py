@@ -1,4 +1,4 @@
-"""Counting what passes between host and device, and what makes the host wait, on tensors of any device."""
+"""Count transfers between host and device, and operations that make the host wait, for tensors of any device."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,16 +8,16 @@ from unittest.mock import patch
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# Ways from a tensor to the host, each of which waits for the device, and ways to a tensor from the host.
+# Transfers from a tensor to the host, each of which waits for the device, and from the host to a tensor.
 TO_HOST = ("__bool__", "__float__", "__int__", "__index__", "item", "tolist")
 FROM_HOST = ("as_tensor", "from_numpy", "tensor")
-# Results of these have a size that only the device knows.
+# The size of their results is known only on the device, so the host waits for it.
 WAITING = ("nonzero", "masked_select", "unique_dim", "_unique2")
 
 
 @dataclass
 class Crossings:
-    """Numbers of elements of each passage; how often the host waited for the device, passages included."""
+    """Numbers of elements of each transfer, and how often the host waited for the device otherwise."""
 
     to_host: list[int] = field(default_factory=list)
     from_host: list[int] = field(default_factory=list)
@@ -25,7 +25,7 @@ class Crossings:
 
     @property
     def waits(self) -> int:
-        """Waits of the host."""
+        """Number of waits of the host, those of transfers to it included."""
         return len(self.to_host) + self.other_waits
 
 
@@ -44,7 +44,7 @@ class _Waits(TorchDispatchMode):
 
 @contextmanager
 def counted_crossings() -> Iterator[Crossings]:
-    """Note each passage; a device tensor that is read as if it were on the host raises, as it would on a device."""
+    """Record each transfer; reading a tensor as if it were on the host raises, as for a tensor on a GPU."""
     seen = Crossings()
     on_host: list[torch.Tensor] = []
 

@@ -1,4 +1,4 @@
-"""A server of files on this machine, with the faults that servers have."""
+"""A local file server with the faults that servers have."""
 
 import hashlib
 import json
@@ -11,11 +11,11 @@ import numpy as np
 
 
 class FileServer(ThreadingHTTPServer):
-    """Serves `files` (path -> bytes); the next request for a path takes the first of its `faults`, if any.
+    """Serves `files` (path -> bytes); each request for a path uses up the first of its `faults`, if any.
 
-    A fault is a dict: status (an error), retry_after, cut (bytes to send before the line breaks), ranges (False: send
-    the whole whatever is asked for), content_range (a wrong one), length (False: do not tell it), drip (seconds before
-    each 4 KiB).
+    A fault is a dict: status (an error), retry_after, cut (bytes to send before the connection breaks), ranges
+    (False: ignore Range and send the whole file), content_range (a wrong one), length (False: no Content-Length), drip
+    (seconds before each 4 KiB).
     """
 
     daemon_threads = True
@@ -29,7 +29,7 @@ class FileServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def handle_error(self, request, client_address):
-        """Clients that go away are part of the tests."""
+        """Ignore errors: tests disconnect on purpose."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -86,7 +86,7 @@ def running_server():
 
 
 def usps_arff():
-    """USPS in form: classes 1..10 first, then ink from -1 to 1; few different rows."""
+    """Return an ARFF file in the form of USPS (classes 1..10, then ink from -1 to 1), and its few distinct rows."""
     rng = np.random.default_rng(0)
     values = rng.integers(-1000, 1001, (20, 256)) / 1000
     ends = [",".join(f"{value:g}" for value in row) for row in values]
@@ -100,7 +100,7 @@ USPS, USPS_VALUES = usps_arff()
 
 
 def offer(server, content, data_id, target, **changes):
-    """Put a data set on the server, described as OpenML describes its own."""
+    """Put a data set on the server with a description like those of OpenML; return its path."""
     path = f"/data/v1/download/{data_id}/set.arff"
     server.files[path] = content
     told = {

@@ -92,7 +92,7 @@ def adaptive_affinity(
     constraint="gram",
     n_iter=1,
 ):
-    """Delta + D of the reference reading as one dense matrix."""
+    """Delta + D of the reference interpretation as one dense matrix."""
     n = len(X)
     W = heat_weights(X, k, factor=factor)
     D = np.diag(W.sum(axis=1))

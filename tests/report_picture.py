@@ -1,4 +1,4 @@
-"""The picture of the page in docs/report.md: `PYTHONPATH=tests python tests/report_picture.py` takes it anew."""
+"""Screenshot of the page for docs/report.md. Usage: `PYTHONPATH=tests python tests/report_picture.py`."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""Output shown in the documentation is what the code above it prints: `python tests/shown_output.py` writes it anew.
+"""Compare output shown in the documentation with what the code prints; `python tests/shown_output.py` updates it.
 
 In docs/*.md, a ```text block directly after a ```python block shows what that block prints, and a ```console block
 shows a command and what it prints.
@@ -24,7 +24,7 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def python_output(page):
-    """Run the Python blocks of a page in turn; for each that shows output, return it and what was printed."""
+    """Run the Python blocks of a page in order; for each that shows output, return it and what was printed."""
     names = {"__name__": "page"}
     found = []
     for block in PYTHON.finditer(page.read_text(encoding="utf-8")):
@@ -49,7 +49,7 @@ def console_output(page, folder):
 
 
 def printed(line):
-    """What a command prints on the terminal, both streams in order."""
+    """Return what a command prints on the terminal, both streams in order."""
     from adaam.cli import main
 
     words = shlex.split(line)
@@ -62,7 +62,7 @@ def printed(line):
 
 
 def same_output(shown, output):
-    """Whether two outputs have the same words, and numbers that differ by rounding at most."""
+    """Return whether two outputs have the same words, and numbers that differ by rounding at most."""
     if NUMBER.sub("#", shown).split() != NUMBER.sub("#", output).split():
         return False
     pairs = zip(NUMBER.findall(shown), NUMBER.findall(output), strict=True)
@@ -70,7 +70,7 @@ def same_output(shown, output):
 
 
 def refresh(page):
-    """Write the output of a page anew."""
+    """Update the output shown on a page."""
     text = page.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         if CONSOLE.search(text):

@@ -1,4 +1,4 @@
-"""Hypothesis: the everyday inputs that break careless code."""
+"""Hypothesis strategies for common inputs that break careless code."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 @st.composite
 def clouds(draw, min_rows=6, max_rows=40, max_features=12):
-    """Rows with ties, duplicates, constant and redundant features, several scales, d > n now and then."""
+    """Rows with ties, duplicates, constant and redundant features, several scales, and sometimes d > n."""
     n = draw(st.integers(min_rows, max_rows))
     d = draw(st.integers(2, max_features))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

@@ -44,5 +44,5 @@ def test_an_awkward_table(table, tmp_path, monkeypatch, capsys):
         assert 0 < len(lines) < N
     else:
         assert len(labels) == N
-        # Where 30 % of the values are gone, some rows have lost what tells them apart.
+        # With 30 % of the values missing, some rows have lost what separates them.
         assert adjusted_rand_index(GROUP, labels) > (0.9 if table.finds_groups else 0.3)

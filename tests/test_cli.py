@@ -1,4 +1,4 @@
-"""The command line as a shell user meets it: files, streams and exit codes; signals in processes of their own."""
+"""The command line as a user sees it: files, streams and exit codes; signals are tested in separate processes."""
 
 import signal
 import subprocess

@@ -127,7 +127,7 @@ def test_devices_are_no_files_to_protect(mine, capsys):
 
 
 def test_results_go_to_a_folder_of_their_own(mine, capsys):
-    """A folder that the command made is written to again; one of somebody else's needs --force."""
+    """A folder that the command has made is written to again; any other needs --force."""
     plan = mine.parent / "plan.toml"
     plan.write_text("rounds = 1\n[experiments.accuracy]\ndatasets = ['digits']\nmethods = ['pca']\n")
     foreign = mine.parent / "thesis"

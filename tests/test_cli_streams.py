@@ -1,4 +1,4 @@
-"""Closed streams, signals and names: what is around a command neither ends its work nor deceives about it."""
+"""Closed streams, signals and control characters in names neither end a command silently nor garble its output."""
 
 import os
 import pty
@@ -29,7 +29,7 @@ FIT = "cluster rows.npy --clusters 2 --head k-means --preparation unit"
 
 @pytest.mark.parametrize("ending", ["2>&1 | true", "2>&-", ">&-", ">&- 2>&-", "2>/dev/full", "<&- | true"])
 def test_streams_that_are_closed_do_not_end_the_work(rows, ending):
-    """`2>&1 | true` ended with code 0 and no file."""
+    """Regression: `2>&1 | true` ended with code 0 and no file."""
     result = shell(f"adaam {FIT} -o labels.csv --model model.adaam {ending}", cwd=rows)
     assert result.returncode == 0, result.stderr
     assert "Traceback" not in result.stderr

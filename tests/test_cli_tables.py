@@ -1,4 +1,4 @@
-"""Tables through the commands: inspect, cluster, predict; what was silently wrong in CSV files is right or refused."""
+"""Tables through the commands inspect, cluster and predict; CSV files once silently misread are right or refused."""
 
 import csv
 import io
@@ -242,7 +242,7 @@ def test_sparse_archives_are_clustered(folder, capsys):
 
 
 def test_a_row_that_begins_with_a_hash_is_a_row(folder, capsys):
-    """np.loadtxt took it for a comment, and every later row got its neighbour's label."""
+    """Regression: np.loadtxt read it as a comment, and every later row got its neighbour's label."""
     names = [f"#{i}" for i in range(60)]
     rows = [[name, *map(repr, map(float, row))] for name, row in zip(names, X, strict=True)]
     (folder / "t.csv").write_text("\n".join(",".join(row) for row in [["key", *"abcd"], *rows]))
@@ -251,7 +251,7 @@ def test_a_row_that_begins_with_a_hash_is_a_row(folder, capsys):
 
 
 def test_a_first_row_with_an_empty_cell_is_a_row(folder, capsys):
-    """It was taken for a header, and lost."""
+    """Regression: it was read as a header, and lost."""
     lines = [",".join(map(repr, map(float, row))) for row in X]
     lines[0] = "," + lines[0].split(",", 1)[1]
     (folder / "t.csv").write_text("\n".join(lines))
@@ -260,7 +260,7 @@ def test_a_first_row_with_an_empty_cell_is_a_row(folder, capsys):
 
 
 def test_columns_of_one_name_are_two_columns_in_transform(folder, capsys):
-    """`transform` used the first of them twice."""
+    """Regression: `transform` used the first of them twice."""
     write_csv(folder / "t.csv", X, ("a", "b", "a", "d"))
     assert adaam("fit", "t.csv", "--clusters", 3, "-o", "m.adaam") == 0
     assert adaam("transform", "m.adaam", "t.csv") == 0
@@ -270,7 +270,7 @@ def test_columns_of_one_name_are_two_columns_in_transform(folder, capsys):
 
 
 def test_a_header_with_one_name_too_many_is_refused(folder, capsys):
-    """Contributions went to the wrong feature."""
+    """Regression: contributions were assigned to the wrong feature."""
     write_csv(folder / "t.csv", X, ("a", "b", "c", "d", "e"))
     assert adaam("fit", "t.csv", "--clusters", 3, "-o", "m.adaam") == 1
     assert "the header (line 1) names 5 columns, but rows have 4 cells" in capsys.readouterr().err
@@ -295,7 +295,7 @@ def test_what_can_be_written_is_written_when_another_output_fails(folder, capsys
 
 
 def test_tables_need_no_optional_package_in_text_form(folder):
-    """Text, .npy and .npz are read by what is always installed; other kinds name the extra."""
+    """Text, .npy and .npz need no optional package; other formats name the extra to install."""
     (folder / "titanic.csv").write_bytes(titanic())
     (folder / "t.xlsx").write_bytes(b"")
     (folder / "t.parquet").write_bytes(b"")
@@ -335,7 +335,7 @@ def test_results_carry_strength_outlier_score_and_layers(folder, capsys):
     assert adaam("predict", "m.adaam", "t.csv", "--layers") == 0
     again = np.genfromtxt(io.StringIO(capsys.readouterr().out), delimiter=",", names=True)
     assert again.dtype.names == found.dtype.names
-    others = np.arange(61) != noise  # beside the row itself, a row that is predicted again is no outlier
+    others = np.arange(61) != noise  # a row that is predicted again is near itself, so it is no outlier
     np.testing.assert_array_equal(again["cluster"][others], found["cluster"][others])
     assert ((again["strength"] >= 0) & (again["strength"] <= 1)).all()
 
@@ -470,7 +470,7 @@ def test_more_lines_skipped_than_there_are(folder, capsys):
 
 @pytest.mark.parametrize("option", ["--model", "--report", "--plot"])
 def test_standard_output_is_for_results_alone(folder, capsys, option):
-    """The labels were lost, and a file named "-" was written."""
+    """Regression: the labels were lost, and a file named "-" was written."""
     write_csv(folder / "t.csv", X)
     assert adaam("cluster", "t.csv", *ONE, option, "-") == 1
     assert capsys.readouterr().out == ""

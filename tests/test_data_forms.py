@@ -1,4 +1,4 @@
-"""Every form of file through the commands: listed where it is, and run from there."""
+"""Every form of data file through the commands: it is listed with its path, and gives the same scores."""
 
 import dataclasses
 import gzip

@@ -1,4 +1,4 @@
-"""What the documentation shows runs, and what it claims is shown."""
+"""The code and commands in the documentation run, and its claims are supported."""
 
 import logging
 import re
@@ -42,7 +42,7 @@ def test_the_code_of_a_page_runs_and_prints_what_is_shown(page, tmp_path, monkey
 
 
 def shown_commands():
-    """Command lines of ours in README and pages, those of shell blocks and whole ones in the text."""
+    """Yield the adaam command lines of README and pages: those in shell blocks, and inline ones with arguments."""
     for page in [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]:
         text = page.read_text()
         shell = "\n".join(re.findall(r"^```bash\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE))
@@ -55,7 +55,7 @@ def shown_commands():
 
 @pytest.mark.parametrize(("page", "line"), list(shown_commands()))
 def test_every_command_line_that_is_shown_can_be_given(page, line, capsys):
-    """The page on the paper once showed a command without the argument it needs."""
+    """Regression: the page on the paper showed a command without its required argument."""
     arguments = build_parser().parse_args(shlex.split(line, comments=True))
     assert callable(arguments.run)
 
@@ -83,7 +83,7 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_every_page_is_on_the_site():
-    """Pages left out of every list of contents would only be found by chance."""
+    """Pages missing from every toctree would only be found by chance."""
     listed = set()
     for page in DOCS.rglob("*.md"):
         for block in re.findall(r"```{toctree}\n(.*?)```", page.read_text(), flags=re.DOTALL):

@@ -1,4 +1,4 @@
-"""Examples run as they stand, and the recipe for an affinity of one's own keeps its promises."""
+"""Examples run unchanged, and the example of a custom affinity works with weights and in the benchmark."""
 
 import importlib.util
 import subprocess

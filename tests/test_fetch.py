@@ -1,4 +1,4 @@
-"""Fetching data sets as a user does, from a server on this machine that speaks as OpenML does."""
+"""Fetch data sets as a user does, from a local server that answers like OpenML."""
 
 import dataclasses
 import hashlib
@@ -79,7 +79,7 @@ def test_one_command_fetches_a_set_that_loads(home, server, capsys):
 
 
 def test_umist_is_resized_to_the_papers_40x40(home, server):
-    """Columns of pixels, as MATLAB writes them; few different rows, so that the file is quickly made."""
+    """Pixels are in column-major order, as MATLAB writes them; few distinct rows make the file quick to build."""
     gradient = np.add.outer(2 * np.arange(112), np.zeros(92)).astype(int)
     images = [gradient, 255 - gradient]
     lines = [",".join(map(str, image.T.ravel())) for image in images]
@@ -287,7 +287,7 @@ def test_the_place_for_fetched_sets_follows_the_system(monkeypatch, tmp_path):
     if sys.platform == "linux":
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         assert cache_folder() == tmp_path / "adaam"
-    assert "adaam" in cache_folder().parts[-2:]  # Windows has a folder Cache in it
+    assert "adaam" in cache_folder().parts[-2:]  # on Windows, a folder Cache follows
     monkeypatch.setenv("ADAAM_CACHE", str(tmp_path / "file" / "in the way"))
     (tmp_path / "file").touch()
     with pytest.raises(DataFileError, match="cannot be made: .* Name a folder of your own"):

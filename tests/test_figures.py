@@ -1,4 +1,4 @@
-"""No figure in the prose that the records do not hold."""
+"""Every measured figure in the documents comes from the records."""
 
 import importlib.util
 import re
@@ -15,8 +15,8 @@ figures = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(figures)
 
 DOCUMENTS = figures.documents()
-# Prose in which every figure must name its record. Decisions are history: their figures are those of their time. What
-# lies in benchmarks/results and its like, and benchmarks/attack.md, is the output of programs.
+# Documents in which every measured figure must name its record. Decisions are not among them, since their figures are
+# those of their time, nor are outputs of programs (benchmarks/results and the like, benchmarks/attack.md).
 PROSE = [*DOCUMENTS]
 NOT_PROSE = re.compile(
     r"^```.*?^```$|<!-- table:.*?<!-- end of table -->|<!-- quoted -->.*?<!-- end of quotation -->"
@@ -29,7 +29,7 @@ MEASURED = re.compile(
     r"(?: ?[%×](?! ?\d)| (?:s|ms|seconds?|minutes?|hours?|[kMG]i?B|degrees|times|points)\b)"
     r"|(?<=\| )\**\d+\.\d+\**(?= \|)"
 )
-# Settings, definitions and sizes that follow from them: nothing that was measured.
+# Settings, definitions and sizes that follow from them, which were not measured.
 SETTINGS = {
     "benchmarks/README.md": ["32 MiB", "12,800 MB"],
     "benchmarks/large/README.md": ["12 GB", "3 GB"],

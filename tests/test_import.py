@@ -1,4 +1,4 @@
-"""Importing adaam is as light as importing scikit-learn's own parts, and loads nothing optional."""
+"""Importing adaam adds little to the import of scikit-learn, and loads no optional package."""
 
 import os
 import subprocess
@@ -24,9 +24,9 @@ print(" ".join(name for name in {optional!r} if name in set(sys.modules) - befor
 
 
 def measure(module):
-    """Share of scikit-learn's own import that importing `module` takes on top of it, and the optional modules."""
+    """Return the time that importing `module` adds, relative to scikit-learn's, and the optional modules it loads."""
     code = MEASURE.format(optional=OPTIONAL, module=module)
-    # An installed package has its bytecode at hand; so must this one, whatever the shell says.
+    # Bytecode is cached, as for an installed package, even if the shell disables that.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     share, loaded = run.stdout.split("\n")[:2]

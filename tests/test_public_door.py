@@ -1,4 +1,4 @@
-"""The public door: names, signatures and docstrings agree."""
+"""The public API: names, signatures and docstrings agree."""
 
 import ast
 import inspect
@@ -27,7 +27,7 @@ def test_every_public_class_of_the_subpackages_is_at_the_door_or_a_building_bloc
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_every_module_opens_with_one_sentence(path):
-    # Read, not imported: some modules need an extra.
+    # Parsed, not imported: some modules need an extra.
     doc = ast.get_docstring(ast.parse(path.read_text()))
     assert doc
     assert doc.splitlines()[0].endswith(".")
@@ -59,6 +59,6 @@ def test_documented_arguments_of_public_methods_are_theirs(name, thing):
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_a_module_is_one_subject_that_can_be_read_at_a_sitting(path):
     n_lines = len(path.read_text().splitlines())
-    # One subject is one file, however long it has to be; more than this has been two subjects so far.
+    # One subject is one file, however long; so far, longer files have held two subjects.
     assert n_lines <= 700
     assert n_lines >= 30 or path.name in ("__init__.py", "__main__.py", "_version.py"), "a piece of another module"

@@ -1,4 +1,4 @@
-"""What users wrote against an earlier version still works: public names, signatures, and models they saved."""
+"""Code written for an earlier version still works: public names, signatures and saved models."""
 
 import importlib
 import inspect
@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 import adaam
 
-BEFORE = Path(__file__).parent / "before"  # written by version 0.1.0 before its engines were laid out anew
+BEFORE = Path(__file__).parent / "before"  # written by version 0.1.0 before its engines were reorganized
 MODULES = ("adaam", "adaam.affinity", "adaam.engines", "adaam.estimators", "adaam.rows", "adaam.scores")
 
 # Defaults that were changed on purpose, with the reason in the change log.
@@ -19,7 +19,7 @@ CHANGED = {("adaam.CPUEngine", "recall"), ("adaam.engines.CPUEngine", "recall")}
 
 
 def parameters(thing):
-    """Names and defaults of what a call takes; exceptions and plain modules take nothing."""
+    """Return names and defaults of parameters; none for exceptions, protocols and what cannot be called."""
     if not (inspect.isfunction(thing) or inspect.isclass(thing)):
         return {}
     if inspect.isclass(thing) and (issubclass(thing, BaseException) or getattr(thing, "_is_protocol", False)):
@@ -37,7 +37,7 @@ def public_names():
             thing = getattr(module, name)
             found[f"{module_name}.{name}"] = parameters(thing)
             if module_name == "adaam.engines" or "Engine" in name or not inspect.isclass(thing):
-                continue  # what engines do is their contract with the library (tests/contracts/test_engines.py)
+                continue  # the verbs of engines are tested in tests/contracts/test_engines.py
             for method_name, method in inspect.getmembers(thing, inspect.isfunction):
                 if not method_name.startswith("_") and method.__module__.startswith("adaam"):
                     found[f"{module_name}.{name}.{method_name}"] = parameters(method)

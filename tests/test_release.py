@@ -1,4 +1,4 @@
-"""What is written about a release in several places agrees."""
+"""Facts about a release that are written in several places agree."""
 
 import re
 import subprocess
@@ -57,7 +57,7 @@ def test_workflows_run_the_scripts_that_are_run_at_home():
         subprocess.run(["bash", "-n", ROOT / script], check=True)
     for step in ("docs", "release", "newcomer", "recipes", "lowest"):
         assert f"bash .ci/{step}" in text_of(".ci/run")
-    # Nothing else is run there but the README's test command, in its short form on machines made for one job.
+    # Nothing else runs there except the README's commands for installing and testing, in their short form.
     own = {'python -m pip install -e ".[test]"', "python -m pytest -n auto", "python3 -m venv --without-pip .venv"}
     steps = re.findall(r"- run: (.+)", told)
     assert steps

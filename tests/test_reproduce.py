@@ -1,4 +1,4 @@
-"""Reproducing as a user does: long work that can be stopped, killed and gone on with."""
+"""The command `reproduce` as a user runs it: long work that can be stopped, killed and resumed."""
 
 import dataclasses
 import io
@@ -77,14 +77,14 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_figures(monkeypatch):
-    """Figures are not what such a test is about, and drawing them takes longer than the work."""
+    """Draw no figures: these tests do not check them, and drawing takes longer than the work."""
     monkeypatch.setattr("adaam.cli.reproduce.all_charts", lambda records: [])
     monkeypatch.setattr("adaam.cli.reproduce.write_page", lambda records, exhibits, out: out)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Results of a run in one piece, in a process of its own."""
+    """Results of an uninterrupted run in a separate process."""
     folder = furnish(tmp_path_factory.mktemp("whole"))
     running = process(folder)
     _, errors = running.communicate(timeout=120)
@@ -98,7 +98,7 @@ def command(home, *more, out="out"):
 
 
 def results(home, out="out"):
-    """Records without what differs from run to run, by their own order."""
+    """Return the records without fields that differ from run to run, sorted by content."""
     left_out = {"fit_seconds", "peak_bytes"}
     records = [record for record in read_records(home / out / "records.jsonl").records if record["kind"] != "session"]
     stripped = [{name: value for name, value in record.items() if name not in left_out} for record in records]
@@ -184,7 +184,7 @@ def test_killed_workers_leave_no_process_behind_and_no_harm(home, whole):
     for line in running.stderr:
         if line.startswith("1/"):
             break
-    running.kill()  # the parent alone: workers must find out by themselves
+    running.kill()  # only the parent: workers must notice by themselves
     running.communicate(timeout=60)  # returns once every process that holds the pipe has ended
     assert 0 < len(results(home)) < N_ROUNDS
     again = process(home, "--jobs", "2")
@@ -194,7 +194,7 @@ def test_killed_workers_leave_no_process_behind_and_no_harm(home, whole):
 
 
 def test_a_full_disk_stops_the_run_and_the_next_goes_on(home, whole):
-    """A limit on the size of files stands for the disk."""
+    """A limit on the size of files simulates a full disk."""
     resource = pytest.importorskip("resource")
     full = process(home, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12_000, 12_000)))
     _, errors = full.communicate(timeout=120)

@@ -1,4 +1,4 @@
-"""The page about tables shows what the commands print, on tables that a script makes."""
+"""The page about tables shows what the commands print, and a script makes its tables."""
 
 import sys
 

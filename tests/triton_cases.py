@@ -1,4 +1,4 @@
-"""What the fused kernels are held to; run by `tests/unit/test_triton.py` in a process with TRITON_INTERPRET=1."""
+"""Checks of the fused kernels; run by `tests/unit/test_triton.py` in a process with TRITON_INTERPRET=1."""
 
 import sys
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def cut():
-    """The cut of the fused entries is that of float64 tiles to the precision of float32, by every kind of pass."""
+    """The cut of the fused kernels equals that of float64 tiles to float32 precision, with every kind of pass."""
     import torch
 
     from adaam.engines.gpu import fused, pruned
@@ -31,7 +31,7 @@ def cut():
 
 
 def pruned_gram():
-    """Sums over what is kept, whose entries enter in half precision, are those of float64 tiles to three digits."""
+    """Sums over kept entries, rounded to half precision, equal those of float64 tiles to three digits."""
     import torch
 
     from adaam.engines.gpu import fused, pruned
@@ -53,7 +53,7 @@ def pruned_gram():
 
 
 def neighbors():
-    """Neighbours found from half-precision tiles are measured again, and rows that they do not prove are told."""
+    """Neighbours found in half-precision tiles are measured again, and rows that remain unproven are flagged."""
     import torch
 
     from adaam.engines.gpu import neighbors as search
@@ -70,7 +70,7 @@ def neighbors():
 
 
 def sweeps():
-    """Sweeps lead to the labels that plain sums lead to; some nodes have more links than a chunk, some none."""
+    """Sweeps give the same labels as plain sums; some nodes have more links than a chunk, some none."""
     import torch
 
     from adaam.engines.gpu import sweeps

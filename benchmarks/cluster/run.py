@@ -1,10 +1,10 @@
-"""Measure row blocks on a cluster: overhead, growth with n; and what peers do with the same rows.
+"""Measure row blocks on a cluster: overhead, growth with n, and other libraries on the same rows.
 
 Run from the repository root:
 
     PYTHONPATH=src python benchmarks/cluster/run.py --data FOLDER [--stage overhead,growth,peers]
 
-FOLDER holds mnist.npz (X, y). Figures go to benchmarks/cluster/results/, the chart to docs/images/cluster_growth.png.
+FOLDER holds mnist.npz (X, y). Results go to benchmarks/cluster/results/, the chart to docs/images/cluster_growth.png.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def start(n_workers, memory="4GB"):
 
 
 def on_cluster(X, n_workers, repeats, kernels, memory="4GB", in_turn=lambda: None):
-    """Fit on fresh workers that have imported and compiled everything; seconds of each repeat, what the workers did.
+    """Fit on fresh workers after a warm-up; return the model, a record of each repeat, and the peak bytes of a worker.
 
     `in_turn` is called before each repeat.
     """
@@ -80,14 +80,14 @@ def on_cluster(X, n_workers, repeats, kernels, memory="4GB", in_turn=lambda: Non
 
 
 def high_water():
-    """The kernel's high-water mark of this process; `resource` would tell that of its parent at its start."""
+    """Return the high-water mark of this process; that of `resource` includes the memory of its parent at the fork."""
     from pathlib import Path
 
     return next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
 
 
 def moved(client):
-    """Bytes that workers have fetched from one another."""
+    """Return the bytes that workers have fetched from one another."""
     return sum(
         client.run(lambda dask_worker: sum(sent["total"] for sent in dask_worker.transfer_incoming_log)).values()
     )
@@ -98,7 +98,7 @@ def cpu_of(client):
 
 
 def overhead(arguments):
-    """Two workers of one thread against the CPU engine on two threads, in turn, several times: machines have moods."""
+    """Compare two workers of one thread with the CPU engine on two threads, alternately since other load varies."""
     from adaam import AdaAM, CPUEngine, RowBlocks
 
     X, _ = rows_of(arguments, arguments.rows)
@@ -129,7 +129,7 @@ def overhead(arguments):
 
 
 def growth(arguments):
-    """Tasks, bytes moved and memory of a worker against n, beside what the plan said."""
+    """Measure tasks, bytes moved and memory of a worker for several n, and compare with the plan."""
     from adaam import RowBlocks, plan
 
     points = []
@@ -175,7 +175,7 @@ def draw(points):
 
 
 def peer(name, X, queue):
-    """Fit one peer in a process of its own, which may run out of memory."""
+    """Fit one peer; runs in its own process, which may run out of memory."""
     begin = time.perf_counter()
     try:
         if name == "scikit-learn":
@@ -195,7 +195,7 @@ def peer(name, X, queue):
 
 
 def peers(arguments):
-    """Spectral clustering of dask-ml and scikit-learn, and ours, on the same rows."""
+    """Compare spectral clustering of dask-ml and scikit-learn with adaam on the same rows."""
     from sklearn.metrics import adjusted_rand_score
 
     from adaam import AdaAM, AdaAMClustering

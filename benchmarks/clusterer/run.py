@@ -1,11 +1,11 @@
-"""The clusterer measured: time beside UMAP + k-means, time on a GPU, accuracy and the number of clusters.
+"""Benchmark of the clusterer: time compared with UMAP + k-means, time on a GPU, accuracy and number of clusters.
 
     python benchmarks/clusterer/run.py --data FOLDER --stage times
     PYTHONPATH=src python benchmarks/clusterer/run.py --data FOLDER --stage gpu        # needs a CUDA device
     python benchmarks/clusterer/run.py --data FOLDER --stage accuracy,count --seeds 10
 
-FOLDER holds the paper's .npz files (`X`, `y`) and, in a folder `embeddings`, those of embeddings. Labels only score.
-Every figure goes to results/clusterer.jsonl, or to the file that --out names.
+FOLDER holds the paper's .npz files (`X`, `y`) and, in a folder `embeddings`, those of embeddings. Labels are used
+only for scoring. Results are appended to results/clusterer.jsonl, or to the file given by --out.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def umap_kmeans(X, n_clusters, metric="euclidean", seed=None):
 
 
 def times(arguments, record):
-    """Turns taken one after the other, so that a busy minute hurts both."""
+    """Time both methods alternately, so that other load on the machine affects both."""
     X, _ = load(arguments.data, "mnist10k")
     whole, _ = load(arguments.data, "mnist")
     cases = [(X, c, f"10k, c = {c}") for c in (10, 30, 100)] + [(whole, 10, "70k, c = 10")]
@@ -76,7 +76,7 @@ def times(arguments, record):
 
 
 def gpu(arguments, record):
-    """Rows on the device; warm-up excluded."""
+    """Time fits of rows on the device; the warm-up is excluded."""
     import torch
 
     from adaam import GPUEngine
@@ -120,7 +120,7 @@ def profile(work, record):
 
 
 def texts(n_texts, n_terms, n_topics=20, n_words=40, seed=0):
-    """TF-IDF rows of made-up texts: a third of the words from a text's topic, the others from all, by Zipf's law."""
+    """Return TF-IDF rows and topics of synthetic texts: a third of the words are of the topic, the others Zipfian."""
     rng = np.random.default_rng(seed)
     y = rng.integers(n_topics, size=n_texts)
     zipf = 1.0 / np.arange(1, n_terms + 1)
@@ -135,7 +135,7 @@ def texts(n_texts, n_terms, n_topics=20, n_words=40, seed=0):
 
 
 def text(arguments, record):
-    """Time and memory beside the rows, and accuracy beside TruncatedSVD + k-means."""
+    """Time, memory beyond the rows, and accuracy, compared with TruncatedSVD + k-means."""
     for n_texts, n_terms in ((7600, 20_000), (100_000, 100_000))[: 1 if arguments.turns == 1 else 2]:
         X, y = texts(n_texts, n_terms)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

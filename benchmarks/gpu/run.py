@@ -1,5 +1,5 @@
 # ruff: noqa: B023, E501 (each piece of work is run before the loop goes on; calls read better on one line)
-"""Measure the GPU engine on one device: correct first, then ceilings, kernels, whole fits and the paper's protocol.
+"""Check and time the GPU engine on one device: ceilings, correctness, kernels, whole fits and the paper's protocol.
 
 Run from the repository root: PYTHONPATH=src python benchmarks/gpu/run.py --data FOLDER [--stage check,kernels,...]
 """
@@ -89,7 +89,7 @@ class Bench:
             self.failed.append(f"{stage}: {name}")
 
     def timed(self, stage, name, work, flops=0.0, rate="fp32", bytes_=0.0, repeats=7, **extra):
-        """Time a piece of work beside its floor: operations or bytes over the ceilings of this run."""
+        """Time a piece of work and its floor: operations or bytes divided by the ceilings of this run."""
         middle, low, high = self.seconds(work, repeats)
         floors = [flops / self.ceilings[rate] if flops and rate in self.ceilings else 0.0]
         floors.append(bytes_ / self.ceilings["copy"] if bytes_ and "copy" in self.ceilings else 0.0)
@@ -118,7 +118,7 @@ class Bench:
 
 
 class TimedEngine:
-    """An engine whose verbs are timed one by one, with the device idle before and after each; so are its graphs."""
+    """Engine whose verbs, and those of its graphs, are timed one by one, with the device idle before and after each."""
 
     def __init__(self, engine, bench, spent=None, calls=None):
         self.engine, self.bench, self.shapes = engine, bench, []
@@ -150,7 +150,7 @@ def angle(A, B):
 
 
 class PrunedExpectation:
-    """X'WSWX and WSw from a dense float64 S, and how far the entries that rounding may prune or keep can move them.
+    """X'WSWX and WSw from a dense float64 S, and how much entries within rounding of the threshold can change them.
 
     The cut is the magnitude of an entry, so some entries always lie within rounding of the threshold; which side of it they
     fall on is not an error. All others must be pruned or kept as in float64.
@@ -170,20 +170,20 @@ class PrunedExpectation:
         self.undecided = float(open_.sum() / kept.sum())
         WX, S_kept, maybe = X * w[:, None], torch.where(kept, S, 0.0), torch.where(open_, S.abs(), 0.0)
         self.gram, self.degrees = WX.T @ S_kept @ WX, w * (S_kept @ w)
-        # Rows of the check are random and centred, so what undecided entries add to the Gram matrix adds up as noise does;
-        # in the row sums the worst is allowed for.
+        # The rows are random and centred, so contributions of undecided entries to the Gram matrix add up like noise;
+        # for the row sums the worst case is allowed.
         long = torch.linalg.vector_norm(WX, dim=1)
         self.gram_room, self.degrees_room = 4 * (maybe * long[:, None] * long).norm(), w * (maybe @ w)
         self.gram_room = float(self.gram_room / self.gram.norm())
 
     def errors(self, gram, degrees):
-        """Relative error of the Gram matrix, and of the row sums beyond the room that undecided entries give each."""
+        """Return relative errors of the Gram matrix, and of the row sums beyond what undecided entries can explain."""
         beyond = ((degrees - self.degrees).abs() - self.degrees_room).clamp(min=0)
         return float((gram - self.gram).norm() / self.gram.norm()), float(beyond.norm() / self.degrees.norm())
 
 
 def ceilings(bench):
-    """Rates that this card reaches here and now, on random numbers."""
+    """Measure the rates that this device reaches on random numbers."""
     n = 8192 if bench.cuda else 512
     for name, dtype, tf32, size in (
         ("fp32", torch.float32, False, n),
@@ -289,7 +289,7 @@ def check(bench):
     for name, rows in SETS.items():
         X, y = bench.load(name, rows, np.float64)
         c = len(np.unique(y))
-        # Pixels are whole numbers, the same in either precision, and the CPU engine works in float64: one fit will do.
+        # Pixels are integers, equal in both precisions, and the CPU engine computes in float64: one fit is enough.
         host = AdaAMClustering(c, learner=AdaAM(c, engine=CPUEngine())).fit(X)
         for dtype, limit in ((np.float64, 1e-6), (np.float32, 2e-2)):
             found = AdaAMClustering(c, learner=AdaAM(c, engine=bench.engine())).fit(
@@ -313,7 +313,7 @@ def check(bench):
 
 
 def prepared(bench, X):
-    """Prepared rows and the two factors of a real fit, so that kernels are timed on what they will see."""
+    """Return prepared rows and the two factors of a real fit, so that kernels are timed on realistic input."""
     caught = {}
 
     class Catcher(TimedEngine):
@@ -333,7 +333,7 @@ def prepared(bench, X):
 
 
 def kernels(bench):
-    """Each kernel beside its floor on prepared MNIST rows."""
+    """Time each kernel, and compare with its floor, on prepared MNIST rows."""
     X, _ = bench.load("mnist")
     n, d = X.shape
     device_rows = torch.tensor(X, device=bench.device)
@@ -363,7 +363,7 @@ def kernels(bench):
     bench.timed("kernels", "their Gram matrix", lambda: half.gram(Z))
     bench.record("kernels", "prepared rows", n=n, d=dz, dtype=str(Y.dtype))
     bench.timed("kernels", "cross X'X (float64)", lambda: engine.cross(Z, Z), 2.0 * n * dz * dz, "fp64")
-    k = 15  # 13 neighbours and two more, as a fit asks for
+    k = 15  # 13 neighbours and two more, as in a fit
     pairs_flops = 2.0 * n * n * dz
     bench.timed(
         "kernels",
@@ -400,7 +400,7 @@ def kernels(bench):
         cut = device_cut(fused, t, diagonal)
         threshold = cut * (1 - 16 * 1.1920929e-07)
         level = float(np.float32(cut / fused.unit))
-        # Each entry needs its product on the tensor cores and at least one comparison on the plain units.
+        # Each entry needs its product on the tensor cores and at least one comparison on the CUDA cores.
         per_entry = {"flops": upper * 4.0, "rate": "fp32"}
         bench.timed("kernels", f"cut, stage {stage}", lambda f=fused, t=t: device_cut(f, t, diagonal), **per_entry, K=K)
         bench.timed("kernels", f"the guess of it, stage {stage}",
@@ -435,7 +435,7 @@ def kernels(bench):
 
 
 def timed_fit(bench, stage, X, repeats):
-    """Fit with the rows on the device: whole seconds, median of several."""
+    """Time whole fits with the rows on the device, median of several."""
     n, d = X.shape
     model = AdaAM(10, engine=bench.engine())
     bench.sync()
@@ -452,7 +452,7 @@ def timed_fit(bench, stage, X, repeats):
 
 
 def fit_by_verb(bench, stage, X):
-    """One fit with each verb on the clock, the device idle before and after it."""
+    """Time each verb of one fit, with the device idle before and after it."""
     timed = TimedEngine(bench.engine(), bench)
     bench.sync()
     start = time.perf_counter()
@@ -466,7 +466,7 @@ def fit_by_verb(bench, stage, X):
 
 
 def crossings(bench, X):
-    """Count the copies between host and device in one fit, and the waits of the host that PyTorch can tell of."""
+    """Count the copies between host and device in one fit, and the waits of the host that PyTorch reports."""
     if not bench.cuda:
         return
     engine = bench.engine()
@@ -496,7 +496,7 @@ def crossings(bench, X):
 
 
 def eigenproblems(bench, X):
-    """Whole fits with eigenproblems below a size solved on the host, the others on the device."""
+    """Time fits with eigenproblems below a given size solved on the host, the others on the device."""
     usual = gpu_engine.DEVICE_EIGH_SIZE
     model = AdaAM(10, engine=bench.engine())
     for size in (usual, 512, 4096):
@@ -507,7 +507,7 @@ def eigenproblems(bench, X):
 
 
 def host_profile(bench, X):
-    """Host functions of one fit, by cumulative time."""
+    """Print the host functions of one fit, by cumulative time."""
     profile = cProfile.Profile()
     profile.enable()
     AdaAM(10, engine=bench.engine()).fit(X)
@@ -527,7 +527,7 @@ def mnist(bench):
     host_profile(bench, X)
     try:
         crossings(bench, X)
-    except Exception as error:  # a profiler that cannot run here must not cost the times
+    except Exception as error:  # a profiler that cannot run here must not prevent the timing
         bench.record("mnist", "waits and copies cannot be counted", reason=str(error)[:200])
     eigenproblems(bench, X)
     middle, low, high = bench.seconds(lambda: model.fit(X), repeats=15, warm=2)
@@ -552,7 +552,7 @@ def million(bench):
         part.add_(torch.randn(part.shape, generator=source, device=bench.device), alpha=bench.arguments.noise)
     del base
     # Kernels are compiled on fewer rows; the large fit then runs once. Its verbs end on the host anyway, so timing each
-    # of them costs nothing that shows.
+    # of them adds no noticeable time.
     AdaAM(10, engine=bench.engine()).fit(X[: min(n, 100_000)])
     bench.peak()
     model, total = fit_by_verb(bench, "million", X)
@@ -561,7 +561,7 @@ def million(bench):
 
 
 def table1(bench):
-    """Five sets, one fit each (it has no randomness), 100 rounds of the best of 10 k-means++ runs, scored by round."""
+    """Five sets: one deterministic fit each, then 100 rounds, each the best of 10 k-means++ runs, scored by round."""
     total = 0.0
     for name, rows in SETS.items():
         X, y = bench.load(name, rows, np.float64)

@@ -1,13 +1,13 @@
-"""The linear-cost fit: how near it is to the fit on all pairs, what it costs, and rows that do not fit in memory.
+"""The linear-cost fit: deviation from the fit on all pairs, cost, and rows that do not fit in memory.
 
     ADAAM_DATA=FOLDER python benchmarks/large/run.py STAGE [STAGE ...] [--cache FOLDER]
 
-Stages: variants (MNIST first 20,000, forms compared), mnist (70,000 rows: angles and accuracy), sets (USPS, COIL20),
+Stages: variants (MNIST first 20,000, variants compared), mnist (70,000 rows: angles and accuracy), sets (USPS, COIL20),
 times (MNIST 70,000, all pairs and row blocks one after the other), million (time and memory from 100,000 to 1,000,000
 rows), stored (a 12 GB file under a limit of 3 GB), all. Each prints a table and writes results/STAGE.json. Exact maps
-are kept in the cache folder with the seconds they took, so seconds of `mnist` and `sets` may be of different days.
+are cached with the seconds they took, so seconds of `mnist` and `sets` may come from different days.
 
-Angles are principal angles in degrees between mapped rows (all rows of the set), ascending. Labels score alone.
+Angles are principal angles in degrees between mapped rows (all of the set), ascending. Labels are only for scoring.
 """
 
 import argparse
@@ -37,8 +37,8 @@ RESULTS = Path(__file__).parent / "results"
 ENGINE = CPUEngine()
 N_SEEDS = 10
 
-# Rows of a block, blocks, neighbours: few rows of MNIST, and neighbours for the rows of a block, log2(6,000 / 10).
-# Within a block they lie further apart than among all rows, so that fewer of them reach as far.
+# Rows per block, blocks and neighbours of a fit on few rows of MNIST. The neighbours are log2(6,000 / 10), by the rows
+# of a block: these are farther apart than all rows, so fewer neighbours reach as far.
 FEW_ROWS = (6_000, 4, 9)
 
 
@@ -53,7 +53,7 @@ def angles(A, B):
 
 
 def accuracy(Z, y, c, n_seeds=N_SEEDS):
-    """Accuracy (%) for each seed, the best of 10 starts; on one thread, where a busy machine costs least."""
+    """Return the accuracy (%) for each seed, best of 10 starts; on one thread, which other load slows least."""
     with threadpool_limits(1):
         labels = [KMeans(c, n_init=10, random_state=seed).fit_predict(Z) for seed in range(n_seeds)]
     return [100 * clustering_accuracy(y, found) for found in labels]
@@ -74,7 +74,7 @@ def halves(n, seed):
 
 
 def exact_map(cache, name, X, c, rows=None):
-    """Mapped rows of X by the exact fit on some of its rows, and the seconds the fit took; kept in the cache."""
+    """Return X mapped by the exact fit on all or some of its rows, and the seconds of the fit; both are cached."""
     path = cache / f"{name}.npz"
     if not path.exists():
         start = time.perf_counter()
@@ -90,7 +90,7 @@ def mnist(cache, n_rows=70_000):
 
 
 def times(cache, repeats=5):
-    """Fits of MNIST on all pairs and from row blocks in turn, medians; processor time too, for busy machines."""
+    """Time fits of MNIST on all pairs and from row blocks alternately; processor time too, for busy machines."""
     X, _, c = load("mnist")
     n_rows, n_blocks, k = FEW_ROWS
     forms = {
@@ -125,7 +125,7 @@ def sets(cache):
 
 
 def compare(name, X, y, c, cache, forms, seeds):
-    """Fits from row blocks beside the exact fit, and beside exact fits of two halves."""
+    """Compare fits from row blocks with the exact fit, and with exact fits of two halves."""
     records = []
 
     def record(kind, found, Z, seconds, **more):
@@ -162,7 +162,7 @@ def compare(name, X, y, c, cache, forms, seeds):
 
 
 def variants_stage(cache, n=20_000, heights=(5_000, 2_500)):
-    """Forms of the linear-cost fit on the first rows of MNIST, which one to choose."""
+    """Compare variants of the linear-cost fit on the first rows of MNIST."""
     X, _, c = load("mnist", n)
     X = fit_preparation(X, np.ones(n), Preparation(), ENGINE).apply(X, ENGINE)
     k = round(np.log2(n / c))
@@ -205,7 +205,7 @@ def variants_stage(cache, n=20_000, heights=(5_000, 2_500)):
 
 
 def blobs(n, d, c, rng, dtype=np.float64):
-    """Rows around c centres in c - 1 dimensions, noise in all."""
+    """Return rows around c centres, which span c - 1 dimensions, with noise in all dimensions."""
     centres = rng.standard_normal((c, d)) * 1.5
     return (centres[rng.integers(c, size=n)] + rng.standard_normal((n, d)) * 1.0).astype(dtype)
 
@@ -231,7 +231,7 @@ def million_one(n):
 
 
 def stored(cache, gigabytes=12.0, limit_gb=3.0, d=256, n_rows=5_000):
-    """Write a .npy file of float32 rows, then fit and map it in a process that may own so much memory and no more."""
+    """Write a .npy file of float32 rows, then fit and map it in a process whose memory is limited."""
     n = int(gigabytes * 1e9 / (4 * d))
     path, out = cache / "stored.npy", cache / "stored-mapped.npy"
     try:
@@ -241,7 +241,7 @@ def stored(cache, gigabytes=12.0, limit_gb=3.0, d=256, n_rows=5_000):
         noise = rng.standard_normal((50_000, d), dtype=np.float32)
         for start in range(0, n, len(noise)):
             height = min(len(noise), n - start)
-            # The same noise at another length in each block: no two rows are equal, and writing takes no time.
+            # The same noise, scaled differently in each block: no two rows are equal, and drawing takes no time.
             rows = noise[:height] * np.float32(1.0 + start / n)
             file[start : start + height] = rows + centres[rng.integers(10, size=height)]
         del file
@@ -258,7 +258,7 @@ def stored(cache, gigabytes=12.0, limit_gb=3.0, d=256, n_rows=5_000):
 
 
 def status_gb(field):
-    """Read one size of this process from the kernel."""
+    """Return a field of /proc/self/status, in GB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field)) * 1024 / 1e9
 
@@ -325,7 +325,7 @@ STAGES = {
 def main():
     if sys.argv[1:2] == ["--child"]:
         record = CHILDREN[sys.argv[2]](*sys.argv[3:])
-        record["peak_gb"] = status_gb("VmHWM")  # ru_maxrss would begin with what the parent had at the fork
+        record["peak_gb"] = status_gb("VmHWM")  # ru_maxrss would include the parent's memory at the fork
         print(json.dumps(record))
         return
     parser = argparse.ArgumentParser()

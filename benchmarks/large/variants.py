@@ -1,4 +1,4 @@
-"""Forms of the linear-cost fit that were compared before one was chosen: plain functions on prepared rows."""
+"""Variants of the linear-cost fit that were compared before one was chosen, as plain functions on prepared rows."""
 
 from typing import NamedTuple
 
@@ -17,10 +17,10 @@ class Variant(NamedTuple):
     """How a fit from row blocks is made; the defaults are the form that was chosen."""
 
     common_cut: bool = False  # one cut for all blocks, the mean of theirs
-    diagonal: str = "exact"  # or "scaled": the diagonal counts as sampled pairs do
+    diagonal: str = "exact"  # or "scaled": the diagonal is scaled like the sampled pairs
     control: float = 0.0  # weight of the control variate PP', whose sum over all pairs is known
     heat: tuple | None = None  # (laplacian, degrees) of another graph, such as that of all rows
-    gram: np.ndarray | None = None  # X'X of all rows where the blocks hold some only
+    gram: np.ndarray | None = None  # X'X of all rows, if the blocks hold only some
 
 
 def sample(rows):
@@ -71,7 +71,7 @@ def pruned(X, blocks, onto, alpha_c, scale, variant):
         laplacian += laplacian_gram(affinity, X[block], ENGINE)
         degrees += ENGINE.cross(X[block], X[block], affinity.degrees())
     if variant.control:
-        # Off the diagonal, the sums of PP' within blocks less those over all pairs: rows of all blocks sum to zero.
+        # Sums of PP' off the diagonal, within blocks minus over all pairs. Rows are centred: PP' has row sums of zero.
         squares = [np.einsum("ij,ij->i", P, P) for P in factors]
         known = sum(ENGINE.cross(X[b], X[b], s) for b, s in zip(blocks, squares, strict=True)) / scale
         XP = sum(X[b].T @ P for b, P in zip(blocks, factors, strict=True)) / np.sqrt(scale)

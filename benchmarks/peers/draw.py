@@ -1,4 +1,4 @@
-"""Table and figure of the race, from its records."""
+"""Table and figure of the comparison with other methods, from its records."""
 
 from methods import METHODS
 

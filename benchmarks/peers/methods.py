@@ -1,4 +1,4 @@
-"""What is raced: how each method is called, with the settings its users would take."""
+"""The methods that are compared: how each is called, with the settings its users would choose."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Raced:
-    """A way to fit rows, imported when it is asked for."""
+    """A method that fits rows; `load` imports it."""
 
     load: Callable[[], Callable[[Any], Any]]
     packages: tuple[str, ...] = ()
-    gives: str = "map"  # map: new rows too; embedding: these rows alone; clusters: labels
+    gives: str = "map"  # map: also for new rows; embedding: of these rows only; clusters: labels
 
 
 def adaam_fit():

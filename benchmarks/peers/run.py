@@ -1,12 +1,12 @@
-"""AdaAM, the methods it is compared with and its peers, side by side: time and memory against the number of rows.
+"""Time and memory of AdaAM, the methods it is compared with and other libraries, by number of rows.
 
     ADAAM_DATA=FOLDER python benchmarks/peers/run.py [--sizes 5000 10000 20000 40000 70000] [--methods ...]
 
-First rows of MNIST, the same threads for all. Each method at each size has a process of its own, which warms up (on
-5,000 rows, so that everything compiled is compiled), notes its resident set, and fits `--repeats` times: the median
-counts, and the high-water mark of the first fit. A method leaves the race once a fit takes longer than `--limit`
-seconds. Records are appended to results/records.jsonl, what is there is not run again unless `--again` is given, and
-peers.md and peers.svg beside it are drawn from the records alone (`--draw`).
+First rows of MNIST, the same threads for all. Each method and size runs in its own process, which warms up (on 5,000
+rows, so that nothing is compiled later), reads its resident set, and fits `--repeats` times. The median time counts,
+and the high-water mark of the first fit. Larger sizes are skipped once a fit takes longer than `--limit` seconds.
+Records are appended to results/records.jsonl; cases found there are not run again unless `--again` is given. peers.md
+and peers.svg beside it are made from the records; `--draw` does only that.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from methods import METHODS
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = [5_000, 10_000, 20_000, 40_000, 70_000]
-WARM_UP_ROWS = 5_000  # below 4,096 rows UMAP searches neighbours in another way and would compile the rest later
+WARM_UP_ROWS = 5_000  # below 4,096 rows UMAP uses another neighbour search, and would compile the usual one later
 
 
 def resident(field):
@@ -48,7 +48,7 @@ def measure(name, n, repeats):
     fit = METHODS[name].load()
     fit(warm)
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what the warm-up has given back must not hide what the fit takes
+    ctypes.CDLL(None).malloc_trim(0)  # memory freed by the warm-up must not hide what the fit allocates
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
     seconds, processor, extra, found = [], [], 0, None
@@ -88,7 +88,7 @@ def installed(package):
 
 
 def known():
-    """Records by method and size, the last one counting."""
+    """Return the last record of each method and size."""
     path = RESULTS / "records.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     return {(record["method"], record["n"]): record for record in map(json.loads, lines)}
@@ -97,7 +97,7 @@ def known():
 def race(names, sizes, repeats, limit, again):
     RESULTS.mkdir(exist_ok=True)
     records = {} if again else known()
-    for n in sizes:  # the methods of one size one after the other, so that they share the machine's moods
+    for n in sizes:  # all methods of one size in succession, so that they run under similar load
         for name in names:
             missing = [package for package in METHODS[name].packages if installed(package) is None]
             slow = any(r["seconds"] > limit for (method, size), r in records.items() if method == name and size < n)

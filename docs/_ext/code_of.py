@@ -1,4 +1,4 @@
-"""Source of a function without its docstring, for a page that has explained it already."""
+"""Directive that shows the source of a function without its docstring, for pages that explain it themselves."""
 
 import ast
 import textwrap
@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 
 def body_of(path, name):
-    """Lines of a function or method, named by dots, less its docstring."""
+    """Return the source of a function or method (a dotted name) without its docstring."""
     text = path.read_text(encoding="utf-8")
     node = ast.parse(text)
     for part in name.split("."):

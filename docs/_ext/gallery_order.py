@@ -1,4 +1,4 @@
-"""Order of the tutorials and of the gallery: the idea first, then how it is used, then where it goes."""
+"""Order of the tutorials and of the gallery: the idea first, then its parameters, then use with other libraries."""
 
 ORDER = (
     "plot_table.py",
@@ -18,7 +18,7 @@ ORDER = (
 
 
 class ReadingOrder:
-    """Sort key of sphinx-gallery; an example that has no place yet stops the build."""
+    """Sort key for sphinx-gallery; an example that is missing from ORDER stops the build."""
 
     def __init__(self, src_dir):
         self.src_dir = src_dir

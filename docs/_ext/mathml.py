@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw by themselves: no script, no font, no network."""
+"""Render formulas as MathML, which browsers support natively: no script, font or network is needed."""
 
 from docutils import nodes
 from latex2mathml.converter import convert

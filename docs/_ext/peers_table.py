@@ -1,4 +1,4 @@
-"""The table of neighbouring libraries, made from peers.toml."""
+"""Directive for the tables that compare adaam with other libraries, made from peers.toml."""
 
 import html
 import re
@@ -17,7 +17,7 @@ def read_peers():
 
 
 def cell(text):
-    """Inline Markdown of the data as HTML: code, bold and italics; marks of evidence small."""
+    """Convert inline Markdown (code, bold, italics) to HTML; marks of evidence such as [m] become superscripts."""
     safe = html.escape(text)
     safe = re.sub(r"`([^`]+)`", r"<code>\1</code>", safe)
     safe = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", safe)

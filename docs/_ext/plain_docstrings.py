@@ -1,4 +1,4 @@
-"""Docstrings are written for a terminal; here names such as `mean_` and |x| are kept from meaning something."""
+"""Escape names such as `mean_` and |x| in docstrings, which are plain text, so that they are not read as markup."""
 
 import re
 

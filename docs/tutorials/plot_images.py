@@ -113,7 +113,7 @@ show(np.concatenate([np.vstack([X_new[i], X[found[i]]]) for i in range(4)]))
 plt.show()
 
 # %%
-# ``explain`` splits the squared distance of two rows among the features.
+# ``explain`` splits the squared distance between two rows by feature.
 
 for name, share in metric.explain(X_new[0], X[found[0, 0]]).top(3):
     print(f"{name}: {share:.1%} of their squared distance")
@@ -122,8 +122,8 @@ for name, share in metric.explain(X_new[0], X[found[0, 0]]).top(3):
 # New rows and known classes
 # --------------------------
 #
-# New rows get the cluster of most of their nearest training rows. The classes of the digits now show how well the
-# clusters, which were found without them, match.
+# A new row gets the cluster of most of its nearest training rows. The classes of the digits have not been used so far.
+# Now they show how accurate the clusters are.
 
 from sklearn.cluster import KMeans
 

@@ -97,11 +97,11 @@ for number, layer in enumerate(model.cluster_layers_):
 # --------
 #
 # ``cluster_tree_`` maps each (layer, cluster) to its parts in the next layer. Here are the clusters of the layer
-# above ``labels_`` (or the coarsest one) and what they are made of, with the digits that occur most often in each part.
+# above ``labels_`` (or the coarsest one) and their parts, with the digits in each, which the clusterer never saw.
 
 
 def main_digits(labels, cluster):
-    """Name the classes that make up most of a cluster; the clusterer never saw them."""
+    """List the digits that make up at least a tenth of a cluster, the most frequent first."""
     shares = np.bincount(digits.target[labels == cluster], minlength=10) / (labels == cluster).sum()
     return ", ".join(str(digit) for digit in np.argsort(-shares) if shares[digit] >= 0.1)
 
@@ -115,7 +115,7 @@ for cluster in range(layers[above].n_clusters):
         print(f"      {layers[layer].sizes[part]:4.0f} rows: digits {main_digits(layers[layer].labels, part)}")
 
 # %%
-# A cluster that splits, and the mean images of its parts in the next layer, up to eight of them:
+# The cluster that splits into the most parts: its mean image, and those of up to eight of the parts:
 
 finer = min(model.layer_ + 1, len(layers) - 1)
 splits = {cluster: model.cluster_tree_.get((finer - 1, cluster), ()) for cluster in range(layers[finer - 1].n_clusters)}

@@ -25,8 +25,8 @@ for sentence in first[:5]:
 # -------------------
 #
 # Words that occur in the same sentences get similar vectors: the leading components of their positive pointwise mutual
-# information (PPMI). The vector of a sentence is the mean of its words, frequent words weighted down, less the
-# direction that all sentences share (SIF; Arora, Liang and Ma, 2017).
+# information (PPMI). The vector of a sentence is the mean of its words, with frequent words weighted down and
+# the direction that all sentences share removed (SIF; Arora, Liang and Ma, 2017).
 
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer
@@ -42,7 +42,7 @@ words = TruncatedSVD(100, random_state=0).fit_transform(together.tocsr())
 words /= np.linalg.norm(words, axis=1, keepdims=True) + 1e-12
 
 E = counter.transform(first) @ (words * (1e-3 / (1e-3 + frequency))[:, None])
-known = np.linalg.norm(E, axis=1) > 0  # sentences of unknown words alone have no embedding
+known = np.linalg.norm(E, axis=1) > 0  # sentences without a known word have no embedding
 E, sentences, y = E[known], np.array(first)[known], np.array(subjects)[known]
 E /= np.linalg.norm(E, axis=1, keepdims=True)
 shared = np.linalg.svd(E, full_matrices=False)[2][:1]
@@ -127,7 +127,7 @@ for n_components in (8, 40):
         print("   ", sentences[row])
 
 # %%
-# Compare with k-means on the embeddings, by the packages that the sentences come from:
+# For comparison, k-means on the embeddings. Both are scored by the packages that the sentences come from:
 
 from sklearn.cluster import KMeans
 

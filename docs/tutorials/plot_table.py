@@ -4,8 +4,8 @@ Cluster a table
 
 This tutorial clusters a table of customers that has ids, dates, categories, a boolean column, formatted currency values
 and missing cells. It shows how to see what happens to each column, how to describe the clusters, and how to assign new
-rows to them. The table is made up and comes with the repository (``examples/tables``); the same steps on the command
-line are in :doc:`/tables`.
+rows to them. The table is synthetic and comes with the repository (``examples/tables``). :doc:`/tables` shows the
+same steps on the command line.
 """
 
 import matplotlib.pyplot as plt

@@ -21,8 +21,8 @@ print(f"\nOne of them, from {subjects[0]}:\n\n{texts[0]}")
 # TF-IDF
 # ------
 #
-# scikit-learn's vectorizer counts words and weights rare ones up. The result is a sparse matrix; it is used as it is
-# and never made dense. Rows are scaled to unit length, so long and short documents are comparable.
+# scikit-learn's vectorizer counts words and weights rare ones up. The result is a sparse matrix, which is never
+# made dense. Rows are scaled to unit length, so long and short documents are comparable.
 
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -78,7 +78,7 @@ for cluster, words in enumerate(cluster_words(texts, model.labels_, model.n_clus
     print(f"cluster {cluster}, {len(rows)} texts: {', '.join(word.word for word in words)}")
 
 # %%
-# Typical texts of the first cluster, shortened: those that point most in the direction of its centre.
+# Typical texts of the first cluster, shortened: those with the largest inner product with its centre.
 
 for row in np.argsort(-(model.transform(X) @ model.cluster_centers_[0]))[:3]:
     print(f"[{subjects[row]}] {' '.join(texts[row].split())[:110]} ...")
@@ -125,7 +125,7 @@ for name, labels in found.items():
 # New texts
 # ---------
 #
-# A new text goes through the same vectorizer. ``membership_vectors`` tells how strongly it belongs to each cluster.
+# A new text goes through the same vectorizer. ``membership_vectors`` gives how strongly it belongs to each cluster.
 
 new = [
     "Parse the XML document and return its root element.",
@@ -139,5 +139,5 @@ for text, cluster, strength in zip(
     print(f"cluster {cluster} ({strength:.0%}): {text}")
 
 # %%
-# ``model.report(X, texts=texts)`` makes :doc:`a page </report>` with the text under the pointer. On the command line,
-# ``adaam cluster tickets.csv --text description`` does all of this for a text column of a table.
+# ``model.report(X, texts=texts)`` makes :doc:`a page </report>` that shows the text of the row under the pointer. On
+# the command line, ``adaam cluster tickets.csv --text description`` does all of this for a text column of a table.

@@ -6,7 +6,7 @@ import sysconfig
 from pathlib import Path
 
 LIBRARY = Path(sysconfig.get_paths()["stdlib"])
-# Each of them writes about one subject; decimal is documented in its pure Python form.
+# Each package is about one subject. The docstrings of decimal are in its pure Python implementation.
 SUBJECTS = {
     "asyncio": "asyncio",
     "decimal": "_pydecimal.py",

@@ -1,4 +1,4 @@
-"""Write customers.csv and new_customers.csv: a made-up table with what real ones have, in four groups of customers."""
+"""Write customers.csv and new_customers.csv: synthetic tables of four groups of customers, as messy as real ones."""
 
 import csv
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 NAMES = ["customer_id", "since", "age", "plan", "country", "newsletter", "orders", "revenue", "returns", "currency"]
-# Age, orders a year, revenue an order, share of returns, usual plan, share with newsletter.
+# Age, orders per year, revenue per order, share of returns, usual plan, share with newsletter.
 GROUPS = {
     "students": (23, 6, 25, 0.05, "basic", 0.8),
     "families": (41, 28, 62, 0.25, "plus", 0.7),

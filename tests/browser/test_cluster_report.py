@@ -1,4 +1,4 @@
-"""The page about one's own clusters in a real browser: images, a table, texts and 100,000 rows."""
+"""The report of a clustering in a real browser: images, a table, texts and 100,000 rows."""
 
 import csv
 import io
@@ -49,7 +49,7 @@ def texts_report():
 
 
 def embeddings_report():
-    """Real sentence embeddings where they are at hand, and made-up ones elsewhere."""
+    """Real sentence embeddings if they are available, otherwise synthetic ones."""
     if EMBEDDINGS.is_file():
         with np.load(EMBEDDINGS) as archive:
             X, known = archive["X"][:1200].astype(np.float64), archive["y"][:1200]
@@ -102,7 +102,7 @@ def browser(tmp_path_factory, folder):
 
 @pytest.fixture
 def opened(browser, folder):
-    """Opens one of the pages; afterwards, nothing was fetched and nothing complained."""
+    """Open one of the pages; check at the end that nothing was fetched and no error was logged."""
 
     def opener(name, **how):
         open_page(browser, folder / f"{name}.html", **how)
@@ -114,14 +114,14 @@ def opened(browser, folder):
 
 @pytest.fixture
 def downloaded(folder):
-    """The lines of the one file that a click downloads."""
+    """Function that waits for the downloaded file and returns its name and its lines."""
     home = folder / "downloads"
     for old in home.iterdir():
         old.unlink()
 
     def wait():
         for _ in range(200):
-            # The browser keeps the name by an empty file while the content comes under another one.
+            # The browser reserves the name with an empty file while it writes the content under another name.
             found = [path for path in home.iterdir() if path.suffix == ".csv" and path.stat().st_size]
             if found:
                 return found[0].name, list(csv.reader(io.StringIO(found[0].read_text(encoding="utf-8"))))
@@ -136,7 +136,7 @@ def plot_state(page, what):
 
 
 def at(page, x, y):
-    """Where a place of the map, in its own units from -1 to 1, lies in the window."""
+    """Return the window coordinates of a point of the map, given in the map's units from -1 to 1."""
     script = """
         const plot = document.getElementById("map-plot");
         document.getElementById("stage").scrollIntoView({block: "center", behavior: "instant"});
@@ -161,7 +161,7 @@ def drag(page, corners):
 
 
 def lasso(page, report, label):
-    """Draw a line around all rows of a cluster; return the places that are inside for sure, and those that may be."""
+    """Draw a lasso around the rows of a cluster; return the places certainly inside, and those possibly inside."""
     points = report.neighbor_map / np.abs(report.neighbor_map).max()
     own = points[report.labels[report.shown] == label]
     (left, low), (right, high) = own.min(axis=0) - 0.02, own.max(axis=0) + 0.02
@@ -215,7 +215,7 @@ def test_each_kind_of_page_is_clicked_searched_selected_and_downloaded(opened, d
     report = pages[name]
     page = opened(name, width=width, scheme=scheme)
     rows = report.shown.tolist()
-    # A card's typical row is shown beside the map, with its text, picture or values.
+    # A click on a card's typical row shows it beside the map, with its text, image or values.
     example = report.cards[1].exemplars[0]
     click(page, f"#cluster-1 .exemplars [data-row='{example}']")
     told = page.find_element("id", "inspector").text
@@ -228,13 +228,13 @@ def test_each_kind_of_page_is_clicked_searched_selected_and_downloaded(opened, d
         found, pixels = shown(page, "#inspector canvas")
         assert found == place
         np.testing.assert_array_equal(pixels[:, :, 0], report.images[place])
-    # Its name, searched for, is found in the table.
+    # A search for its name finds it in the table.
     wanted = report.texts[place] if report.texts is not None else report.row_name(example)
     page.find_element("id", "search").send_keys(wanted)
     names = "return [...document.querySelectorAll('#rows-table tbody th')].map((each) => each.textContent)"
     assert report.row_name(example) in page.execute_script(names)
     page.find_element("id", "search").clear()
-    # A line drawn around a cluster selects its rows, and they are downloaded.
+    # A lasso around a cluster selects its rows, which can be downloaded.
     surely, perhaps = lasso(page, report, 1)
     click(page, "#download-selected")
     file_name, lines = downloaded()
@@ -298,7 +298,7 @@ def test_no_words_run_out_of_their_cards_or_boxes(opened, name, width):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_numbers_can_be_read_on_every_colour(opened, scheme):
-    """Contrast by WCAG 2.1, which asks for 4.5 in small text."""
+    """Contrast by WCAG 2.1, which requires 4.5 for small text."""
     script = """
         const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
         const light = (text) => {
@@ -326,7 +326,7 @@ def test_the_number_on_the_map_is_not_hidden_by_the_row_that_is_kept(opened):
 
 
 def test_features_without_names_are_not_told(opened, pages):
-    """That x229 is low says nothing; embeddings are told by their rows, and the page says what would tell more."""
+    """A low x229 means nothing: embeddings are described by their rows, and the page suggests to pass texts."""
     report = pages["embeddings"]
     assert all(card.effects == () and card.summary == "" for card in report.cards)
     assert [column.name for column in report.columns] == ["known class"]

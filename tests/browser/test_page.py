@@ -1,4 +1,4 @@
-"""The page in a real browser, opened from a file: what a user does, by mouse, by keyboard, on a phone."""
+"""The page in a real browser, opened from a file and used by mouse, by keyboard and on a phone."""
 
 from dataclasses import replace
 
@@ -33,13 +33,13 @@ methods = ["adaam"]
 """
 N_ROWS = 300
 EVIL = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 2'>"
-EVIL_PLACE, FLOWERS, TINY = range(3)  # sets the library does not list come by the alphabet
+EVIL_PLACE, FLOWERS, TINY = range(3)  # sets that the library does not list are sorted alphabetically
 LIGHT, DARK = "rgb(250, 249, 247)", "rgb(18, 20, 25)"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A report as the commands write it: images, rows that are none, and a name that tries to break out."""
+    """A report as the commands write it: images, rows that are not images, and a name with injected HTML."""
     home = tmp_path_factory.mktemp("page")
     digits, iris = load_digits(), load_iris()
     np.savez(home / "tiny.npz", X=digits.data[:N_ROWS], y=digits.target[:N_ROWS], image_shape=(8, 8))
@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
     out = home / "out"
     options = ["--data", str(home), "--plan", str(home / "plan.toml"), "--out", str(out)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adaam.cli.reproduce.all_charts", lambda records: [])  # the pictures of matplotlib
+        patch.setattr("adaam.cli.reproduce.all_charts", lambda records: [])  # the figures of matplotlib
         assert main(["reproduce", *options]) == 0
         ours = [each for each in read_records(out / "records.jsonl").records if each.get("dataset") == "flowers"]
         with RecordsFile(out / "records.jsonl") as records:
@@ -68,7 +68,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, folder):
-    """The page, opened anew; afterwards, nothing was fetched and nothing complained."""
+    """The page, newly opened; checks at the end that nothing was fetched and no error was logged."""
     open_page(browser, folder / "report.html")
     yield browser
     assert_quiet(browser)
@@ -85,19 +85,19 @@ def open_set(page, place):
 
 
 def image_of(exhibit, place):
-    """The image of a row, from the data set itself."""
+    """Return the image of a row, computed from the data set."""
     X = load_digits().data[:N_ROWS]
     return np.round(255 * (X[exhibit.rows[place]] - X.min()) / (X.max() - X.min())).reshape(8, 8)
 
 
 def lonely(plane):
-    """The row that is farthest from all others, so that no other can be under the pointer."""
+    """Return the row that is farthest from all others, so that no other can be under the pointer."""
     gaps = np.linalg.norm(plane[:, None] - plane[None], axis=2) + 1e9 * np.eye(len(plane))
     return int(gaps.min(axis=1).argmax())
 
 
 def on_screen(page, exhibit, place):
-    """Where a row of the set of digits lies in the window."""
+    """Return the window coordinates of a row of the digits."""
     script = """
         const plot = document.querySelector("#set-2 .plot");
         const box = plot.querySelector(".nsewdrag").getBoundingClientRect();
@@ -106,7 +106,7 @@ def on_screen(page, exhibit, place):
         return [box.left + share(x, plot.layout.xaxis.range) * box.width,
                 box.top + (1 - share(y, plot.layout.yaxis.range)) * box.height];
     """
-    # The page shows the plane without a unit: its largest coordinate is 1.
+    # The page scales the plane: its largest coordinate is 1.
     at = exhibit.chosen[place] / np.abs(exhibit.chosen).max()
     return page.execute_script(script, [float(value) for value in at])
 

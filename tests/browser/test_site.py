@@ -1,4 +1,4 @@
-"""The built documentation in a real browser, as wide as a desk and as a phone: nothing cut off, nothing missing."""
+"""The built documentation in a real browser, at the width of a desktop and a phone: nothing cut off or missing."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from chromium import needs_browser, started
 
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
-# Of the pages made from docstrings, which are all alike, the longest name and one with much in it.
+# Pages made from docstrings are all alike: two represent them, a long one and the one with the longest name.
 PAGES = sorted(
     page
     for page in SITE.rglob("*.html")
@@ -18,7 +18,7 @@ pytestmark = [
     needs_browser,
     pytest.mark.skipif(not PAGES, reason="the documentation has not been built; .ci/docs does it and runs this"),
 ]
-# What sticks out at the right though nothing smaller than the article can be scrolled; pictures without a picture.
+# Elements beyond the right edge that are not inside a scrollable element of the article; images that did not load.
 FAULTS = """
 const width = document.documentElement.clientWidth, found = [];
 for (const each of document.querySelectorAll(".bd-article-container *")) {

@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def on_cluster(client):
-    """The client that engines find by themselves."""
+    """The default client, which engines find by themselves."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Dask arrays whose chunks are not what they announce, chunks without rows, and schedulers given by their address."""
+"""Dask arrays whose chunks differ from what they announce, empty chunks, and schedulers given by their address."""
 
 import pickle
 
@@ -20,7 +20,7 @@ def digits():
 
 
 def announced_as(chunks, shapes, dtypes):
-    """Rows in chunks of which shape and precision are only said."""
+    """Return an array of chunks whose announced shapes and dtypes may be wrong."""
     parts = [
         da.from_delayed(dask.delayed(chunk), shape, dtype)
         for chunk, shape, dtype in zip(chunks, shapes, dtypes, strict=True)
@@ -35,7 +35,7 @@ def thirds(X):
 @pytest.mark.parametrize("missing", [1, 150])
 @pytest.mark.parametrize("model", [AdaAM(10, engine="dask"), AdaAMClustering(10, engine="dask")])
 def test_a_chunk_with_fewer_rows_than_announced_is_refused(digits, model, missing):
-    """A fit went on without a word, and rows met the weights and labels of others."""
+    """Regression: the fit continued silently, and rows got the weights and labels of others."""
     chunks = thirds(digits)
     chunks[1] = chunks[1][:-missing]
     rows = announced_as(chunks, [(200, 64)] * 3, [np.float64] * 3)
@@ -64,7 +64,7 @@ def test_new_rows_and_weights_are_compared_with_what_they_announce(digits, chunk
 
 
 def test_chunks_of_a_narrower_precision_than_announced_are_widened(digits):
-    """They raised a raw broadcast error, or were read as other numbers."""
+    """Regression: they raised a raw broadcast error, or were read as other numbers."""
     chunks = thirds(digits)
     mixed = [chunks[0].astype(np.float32), chunks[1].astype(np.uint8), chunks[2]]
     rows = announced_as(mixed, [(200, 64)] * 3, [np.float64] * 3)
@@ -85,7 +85,7 @@ def test_chunks_that_the_announced_precision_cannot_hold_are_refused(digits, fou
 def test_a_chunk_emptied_by_a_filter_is_mapped_to_no_rows(digits, chunked):
     X = np.concatenate([digits, digits[:100] - 50.0])
     rows = da.from_array(X, chunks=((200, 200, 200, 50, 50), (64,)))
-    kept = rows[rows.min(axis=1) >= 0.0]  # leaves nothing of the last two chunks
+    kept = rows[rows.min(axis=1) >= 0.0]  # the last two chunks are empty
     for model in (
         AdaAM(10, engine="dask"),
         LPP(2, engine="dask"),

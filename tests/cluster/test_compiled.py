@@ -1,4 +1,4 @@
-"""Compiled kernels on the workers: the same answers, and a word where a worker has none."""
+"""Compiled kernels on the workers: the same results, also if a worker lacks numba, or an error if it is required."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_fits_are_those_of_the_cpu_engine(rows):
 
 @pytest.fixture
 def one_without(client):
-    """A worker that does not find numba, for as long as a test runs."""
+    """A worker that does not find numba for the duration of a test."""
 
     def find(found):
         import importlib.util

@@ -1,4 +1,4 @@
-"""Whole fits on a cluster: equal to the CPU engine's, whatever the blocks, and lazy where Dask arrays come in."""
+"""Whole fits on a cluster: equal to the CPU engine's for any blocks, and lazy for Dask arrays."""
 
 import numpy as np
 import pytest

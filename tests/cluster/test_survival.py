@@ -1,4 +1,4 @@
-"""Workers die, pause and vanish in the middle of a fit: it ends with the same answer or with a word on what to do."""
+"""Workers die, pause and vanish in the middle of a fit: it ends with the same result, or an error says what to do."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def kill_one(client):
 
 @pytest.fixture
 def when(monkeypatch):
-    """Do something once, right after the so-manieth task of a name, or of any, was submitted."""
+    """Do something once, right after the n-th task of a name (or of any name) was submitted."""
     original = Workers.call
 
     def at(name, count, deed):
@@ -93,7 +93,7 @@ def test_a_worker_killed_among_row_blocks_changes_nothing(client, digits, when, 
 
 
 def pause(dask_worker, seconds=None):
-    """Pause a worker as its memory monitor would, which would resume it at once; for so many seconds, or for ever."""
+    """Pause a worker for some seconds, or for ever; its memory monitor is turned off, as it would resume it at once."""
     from distributed.core import Status
 
     dask_worker.memory_manager.memory_pause_fraction = False
@@ -103,7 +103,7 @@ def pause(dask_worker, seconds=None):
 
 
 def test_a_worker_paused_for_a_while_changes_nothing(client, digits, expected, when):
-    """A worker above its memory threshold begins no task until it has spilt; others read what it holds meanwhile."""
+    """A worker above its memory threshold starts no task until it has spilled; meanwhile others read what it holds."""
     paused = next(iter(client.nthreads()))
     when("scatter", 4, lambda: client.run(pause, seconds=3.0, workers=[paused]))
     found = AdaAM(10, engine=DaskEngine(block_rows=300)).fit(digits)
@@ -112,7 +112,7 @@ def test_a_worker_paused_for_a_while_changes_nothing(client, digits, expected, w
 
 @pytest.mark.parametrize("phase", ["scatter", "cross"])
 def test_a_worker_paused_for_ever_is_done_without_or_named(new_cluster, digits, expected, when, phase):
-    """Others take over; a task it was given before cannot be taken back, and the error names the worker."""
+    """Others take over, unless it already has a task, which cannot be taken back; then the error names the worker."""
     with new_cluster(3, current=False) as other:
         paused = next(iter(other.nthreads()))
         when(phase, 6, lambda: other.run(pause, workers=[paused]))
@@ -153,7 +153,7 @@ def test_no_worker_at_all_is_a_clear_error(new_cluster, digits, when):
 
 
 def test_a_task_that_kills_every_worker_is_a_clear_error(new_cluster, digits, when):
-    """What ends one worker after the other is given up, with what to change."""
+    """A task that ends one worker after another is abandoned, and the error says what to change."""
     with new_cluster(1, current=False) as doomed:
         stop = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Every verb on a cluster against the dense formulas: the contract that all engines are held to."""
+"""Verbs on a cluster: which rows are gathered, and the order of tasks and sums. contracts/ compares the results."""
 
 import time
 
@@ -18,7 +18,7 @@ pytest.importorskip("distributed", reason="Dask's distributed is not installed")
 
 @pytest.fixture
 def gathered(monkeypatch):
-    """Shapes of rows that were brought to this process, in order."""
+    """Shapes of the rows that were gathered in this process, in order."""
     shapes = []
     original = ClusterRows.__array__
 
@@ -71,7 +71,7 @@ def test_tasks_of_a_pass_come_in_order_and_few_at_a_time(client, in_flight):
 
     class Calls(list):
         def __iter__(self):
-            # The first takes longest: others are submitted meanwhile, as many as may wait for it.
+            # The first takes longest. Meanwhile, as many others are submitted as may be in flight.
             for submitted, call in enumerate(super().__iter__()):
                 assert submitted - len(taken) < in_flight
                 yield call
@@ -108,7 +108,7 @@ def test_blocks_get_their_part_of_columns_and_rows_and_all_of_the_rest():
 
 
 class Joined(tuple):
-    """What a sum joins, in order; zero is where a sum begins."""
+    """Tuple whose sum concatenates, which shows the order of a sum; `__radd__` is for the initial zero."""
 
     def __add__(self, other):
         return Joined([*self, *other])

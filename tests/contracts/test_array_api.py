@@ -1,6 +1,6 @@
-"""Arrays of other libraries under scikit-learn's `array_api_dispatch`: learned from, and given back in kind.
+"""Arrays of other libraries under scikit-learn's `array_api_dispatch`: accepted, and returned in the same kind.
 
-SciPy looks at SCIPY_ARRAY_API once, when it is loaded, so these tests run in a process of their own.
+SciPy reads SCIPY_ARRAY_API once, on import, so these tests run in their own process.
 """
 
 import os

@@ -115,7 +115,7 @@ def test_rows_to_compare_are_named_with_their_shape_and_need_no_names():
     named = AdaAM(3).fit(frame)
     shares = named.explain(frame.iloc[0], frame.iloc[1]).share
     np.testing.assert_allclose(shares, fitted.explain(X[0], X[1]).share)
-    # Pairs have no names to compare, so nothing is said of them.
+    # An array of pairs has no feature names, so there is no warning about them.
     np.testing.assert_allclose(named.pair_distance(X.reshape(-1, 2, 4)), fitted.pair_distance(X.reshape(-1, 2, 4)))
 
 

@@ -148,7 +148,7 @@ def test_neighbors_are_the_nearest_others(engine, dtype, n, k):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_more_copies_than_neighbors_share_their_places(engine, dtype):
     X = cloud(120, dtype=dtype).copy()
-    X[30:50] = X[7]  # so many that rows are searched again: a row is not its own neighbour even so
+    X[30:50] = X[7]  # so many that rows are searched again; still, no row is its own neighbour
     graph = engine.neighbor_graph(engine.asarray(X), 6, 1.0).host()
     assert (graph.indices != graph.rows()).all()
     np.testing.assert_allclose(np.bincount(graph.rows(), graph.shares), 6.0)
@@ -161,7 +161,7 @@ def test_more_copies_than_neighbors_share_their_places(engine, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sums_of_clusters_around_a_center_are_those_of_all_rows(engine, dtype):
-    X, weights = cloud(4000, dtype=dtype), multiset(4000)  # more than a tile of the GPU engine holds in one piece
+    X, weights = cloud(4000, dtype=dtype), multiset(4000)  # more than fit into one tile of the GPU engine
     labels, center = np.arange(4000) % 3, np.arange(9.0)
     found = engine.cluster_sums(engine.asarray(X), labels, engine.asarray(weights), 4, center)
     shifted = X.astype(np.float64) - center
@@ -224,7 +224,7 @@ def cut_of(engine, P, t, weights, diagonal):
 
 
 def gram_of(engine, P, cut, X, weights):
-    """X'WSWX and WSw of what a known cut keeps."""
+    """Return X'WSWX and WSw of the entries that a known cut keeps."""
     _, laplacian, degrees = engine.cut_laplacian(P, 0.0, X, weights, 0.0, cut=cut)
     return engine.cross(X, X, degrees) - laplacian, degrees
 
@@ -272,7 +272,7 @@ def test_cut_survives_narrowing_by_bins(monkeypatch, dtype, weighted):
 @settings(deadline=None, max_examples=25)
 @given(n=st.integers(2, 40), t=st.integers(1, 400), seed=st.integers(0, 1000))
 def test_cut_of_tied_products_is_exact(engine, n, t, seed):
-    """Small whole numbers have exact products and many ties, so the cut must match to the last bit."""
+    """Small integers have exact products and many ties, so the cut must match to the last bit."""
     rng = np.random.default_rng(seed)
     P = rng.integers(-2, 3, (n, 3)).astype(np.float64)
     weights = rng.integers(1, 3, n).astype(np.float64)
@@ -289,7 +289,7 @@ def test_pruned_gram_matches_the_dense_matrix(engine, dtype, weighted, share):
     S = P.astype(np.float64) @ P.T.astype(np.float64)
     magnitudes = np.sort(np.abs(S).ravel())
     at = int(len(magnitudes) * (1 - share))
-    threshold = (magnitudes[at] + magnitudes[at + 1]) / 2  # off every entry, so that rounding decides nothing
+    threshold = (magnitudes[at] + magnitudes[at + 1]) / 2  # between two entries, so that rounding does not matter
     while magnitudes[at + 1] - magnitudes[at] < 1e-7:
         at += 1
         threshold = (magnitudes[at] + magnitudes[at + 1]) / 2
@@ -372,7 +372,7 @@ def test_a_collision_of_hashes_is_noticed(monkeypatch):
 
 
 def graph_cases():
-    """Rows, weights and k that tie, stand for several, are few, or fall into pieces."""
+    """Return rows, weights and k: with ties, with weights, few rows, or several components."""
     rng = np.random.default_rng(0)
     grid = np.unique(rng.integers(0, 4, size=(60, 3)), axis=0).astype(np.float64)
     star = np.vstack([np.zeros(3), *np.eye(3), *-np.eye(3), 9 + cloud(20, 3)])  # the first row has 6 nearest
@@ -393,7 +393,7 @@ def graph_cases():
 
 
 def graph_shares(X, weights, k):
-    """Share of each other row that a row takes as its neighbour, straight from the definition."""
+    """Return the share with which each row counts as a neighbour of each other row, by definition."""
     shares = np.zeros((len(X), len(X)))
     distances = np.round(cdist(X, X), 9)
     for i in range(len(X)):
@@ -475,7 +475,7 @@ def test_pieces_of_any_graph_on_a_device(seed, n, k):
         indices[order, step] = np.roll(order, step + 1)
         indices[order[: step + 1], step] = order[min(step + 1, n - 1)]
     cut = seed % n
-    indices[order[cut]] = order[cut]  # self entries are dropped, so that the path may fall apart here
+    indices[order[cut]] = order[cut]  # self entries are dropped, so the path may break here
     graph = given_graph((indices, np.ones(indices.shape)), n, k)
     found = GPUEngine(device="cpu").asarray(graph).piece_sizes()
     np.testing.assert_array_equal(found, graph.piece_sizes())
@@ -667,7 +667,7 @@ LEARNERS = {
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_learner_finds_the_same_map_on_a_device(name, weighted):
-    """Learners that work on the host ask for the graph; none reads a device tensor as if it were there."""
+    """Learners that work on the host fetch the graph; none reads a device tensor as if it were on the host."""
     from crossings import counted_crossings
 
     X = np.concatenate([cloud(90), cloud(90)[:15]])
@@ -721,7 +721,7 @@ def test_nothing_of_the_size_of_the_rows_leaves_the_device_in_a_fit(case):
     with counted_crossings() as seen:
         model.fit(rows, sample_weight=weights)
     assert max(seen.to_host + seen.from_host) < 200, "d x d is 81 numbers at most, a row block has 400"
-    # Sums of d x d numbers, a few single ones, and 6 looks for each of two cuts; more where rows are weighed or tied.
+    # Sums of d x d numbers, a few scalars, and 6 waits for each of two cuts; more with weights or ties.
     assert seen.waits <= (32 if case in ("plain", "linear", "disconnected") else 60)
 
 

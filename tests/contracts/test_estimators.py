@@ -143,7 +143,7 @@ def test_inverse_transform_is_the_least_squares_preimage(estimator, blobs):
 def test_eigenvalues_ascend_and_signs_are_fixed(estimator, blobs):
     estimator.fit(blobs)
     learned = not isinstance(getattr(estimator, "metric_", estimator), PreparedMetric)
-    # The variances of rows that are only prepared come largest first.
+    # The eigenvalues of a PreparedMetric are variances, largest first.
     assert (np.diff(estimator.eigenvalues_) * (1 if learned else -1) >= 0).all()
     largest = np.abs(estimator.components_).argmax(axis=1)
     assert (estimator.components_[np.arange(len(largest)), largest] > 0).all()

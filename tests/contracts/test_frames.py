@@ -1,4 +1,4 @@
-"""Tables of pandas, polars and pyarrow in; arrays or the frames of `set_output` out; feature names kept throughout."""
+"""Tables of pandas, polars and pyarrow as input; arrays or `set_output` frames as output; feature names are kept."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def test_the_frame_asked_for_comes_out_whatever_came_in(model, table, kind):
 
 
 def test_arrow_comes_out_by_way_of_polars():
-    """scikit-learn's set_output knows no pyarrow tables; a polars frame becomes one without a copy."""
+    """scikit-learn's set_output does not support pyarrow; a polars frame converts to it without a copy."""
     pytest.importorskip("polars")
     pyarrow = pytest.importorskip("pyarrow")
     model = AdaAM(3).set_output(transform="polars")

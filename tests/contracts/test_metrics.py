@@ -71,13 +71,13 @@ def test_other_estimators_take_the_metric():
 
 def test_shares_sum_to_one_and_explain_the_mean_squared_distance(fitted):
     X = make_blobs(90, n_features=5, centers=3, random_state=1)[0]
-    explained = getattr(fitted, "metric_", fitted).explain()  # a clusterer explains its clusters
+    explained = getattr(fitted, "metric_", fitted).explain()  # a clusterer's own `explain` describes its clusters
     assert explained.share.sum() == pytest.approx(1.0)
     rows = X / np.linalg.norm(X, axis=1, keepdims=True) if fitted.preparation_.row_scaling == "unit" else X
     centred = rows - rows.mean(axis=0)
     M = fitted.get_mahalanobis_matrix()
     terms = np.einsum("ij,ij->j", centred, centred @ M)
-    # The preparation leaves out at most 2 % of the variance, and with it a like part of the explanation.
+    # The preparation leaves out at most 2 % of the variance, and a similar part of the explanation.
     np.testing.assert_allclose(explained.share, terms / terms.sum(), atol=0.05)
     np.testing.assert_allclose(explained.sensitivity**2, np.diag(M), rtol=1e-10)
 

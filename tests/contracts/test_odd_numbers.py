@@ -1,4 +1,4 @@
-"""Outliers, weights and magnitudes out of the ordinary: the right result, or a message that tells the truth."""
+"""Unusual outliers, weights and magnitudes: the right result, or an error with the true reason."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def heavy_tailed(kind, seed, n=200, d=5):
 
 @pytest.mark.parametrize("pairs", ["all", RowBlocks(n_blocks=2)])
 def test_one_moderate_outlier_leaves_a_map(pairs, rng):
-    """The outlier's degree was negative and with it X'DX, of which nothing was kept: a map of no components."""
+    """Regression: the outlier's degree was negative, and so was X'DX, which left a map without components."""
     X = rng.standard_normal((200, 5))
     X[:100] += 4
     X[0] = 100
@@ -95,7 +95,7 @@ WEIGHTED = {
 
 @pytest.mark.parametrize("name", WEIGHTED)
 def test_equal_weights_below_one_are_no_weights(name, rng):
-    """Weights that sum to 1 left no row a neighbour, and modularities were NaN."""
+    """Regression: with weights that sum to 1, rows had no neighbours and modularities were NaN."""
     X, model = blobs(rng), WEIGHTED[name]
     plain, weighted = clone(model).fit(X), clone(model).fit(X, sample_weight=np.full(120, 1 / 120))
     np.testing.assert_array_equal(weighted.components_, plain.components_)
@@ -109,7 +109,7 @@ def test_weights_of_mean_below_one_are_relative(name, rng):
     weights[::7] = 0.0
     relative = weights / weights[weights > 0].mean()
     expected, found = (clone(model).fit(X, sample_weight=w) for w in (relative, weights / weights.sum()))
-    if hasattr(found, "labels_"):  # metrics that are equally good may change places
+    if hasattr(found, "labels_"):  # metrics that are equally good may be swapped
         np.testing.assert_array_equal(found.labels_, expected.labels_)
     else:
         np.testing.assert_allclose(found.components_, expected.components_, atol=1e-7)
@@ -121,13 +121,13 @@ def test_weights_are_counts_where_they_can_be():
     np.testing.assert_allclose(row_counts(np.array([0.1, 0.3, 0.0]), 3), [0.5, 1.5, 0.0])
     for equal in (0.3, 1e-310):
         np.testing.assert_array_equal(row_counts(np.array([equal, equal, 0.0]), 3), [1.0, 1.0, 0.0])
-    # What is lost beside the others is left out, as a share that no sum over rows can hold.
+    # A weight that is lost to rounding in the sum over rows counts as zero.
     np.testing.assert_array_equal(row_counts(np.array([1e-300, 2.0, 2.0]), 3), [0.0, 2.0, 2.0])
 
 
 @pytest.mark.parametrize("factor", [1e17, 1e300])
 def test_weights_too_large_to_count_are_refused_by_their_size(factor, rng):
-    """1e300 twice is not infinite because a weight is: the message said "contains NaN or infinity"."""
+    """Regression: the sum of finite weights overflowed, and the message said "contains NaN or infinity"."""
     with pytest.raises(ValueError, match=r"sample_weight sums to .* no more than 2\*\*53 rows can be counted"):
         AdaAM(3).fit(blobs(rng), sample_weight=np.full(120, factor))
 
@@ -170,7 +170,7 @@ MODELS = {
 
 
 def outcome(model, X):
-    """All that a user reads off a fit, scaled so that the factor of X cancels."""
+    """Return all results of a fit, scaled so that a factor of X cancels."""
     model = clone(model).fit(X)
     found = {"labels": model.labels_} if hasattr(model, "labels_") else {}
     if hasattr(model, "predict"):
@@ -189,7 +189,7 @@ def outcome(model, X):
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize(("dtype", "exponents"), [(np.float64, (-400, 400)), (np.float32, (-90, 70))])
 def test_units_do_not_matter(name, dtype, exponents, rng):
-    """A power of two changes no digit; float32 near 1e20 and 1e-20 is worked on in float64."""
+    """A power of two changes no digit; float32 rows near 1e20 and 1e-20 are computed in float64."""
     X = blobs(rng).astype(dtype)
     expected = outcome(MODELS[name], X)
     for exponent in exponents:
@@ -202,7 +202,7 @@ def test_units_do_not_matter(name, dtype, exponents, rng):
 
 @pytest.mark.parametrize("exponent", [-400, -300, 300, 400])
 def test_units_do_not_matter_to_a_discriminant_metric(exponent, rng):
-    """Squares of covariances overflowed, or vanished and shrank them by another amount."""
+    """Regression: squares of covariances overflowed, or underflowed and changed the shrinkage."""
     X, labels = blobs(rng), np.arange(120) % 3
     expected = DiscriminantMetric(preparation="center").fit(X, labels)
     found = DiscriminantMetric(preparation="center").fit(np.ldexp(X, exponent), labels)

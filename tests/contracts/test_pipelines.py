@@ -1,4 +1,4 @@
-"""In the company of scikit-learn's and others' tools."""
+"""Use with the tools of scikit-learn and other libraries."""
 
 import pickle
 from inspect import signature

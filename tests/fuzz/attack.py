@@ -1,11 +1,11 @@
-"""The attack on files as a command: so many mutants and kills, and a table of what became of them.
+"""Fuzz the reading of files, and kill commands; print a table of the results.
 
     PYTHONPATH=tests python -m fuzz.attack                                   # as in CI, about a minute
     PYTHONPATH=tests python -m fuzz.attack --models 20000 --data 20000 --kills 100
     PYTHONPATH=tests python -m fuzz.attack --models 0 --data 5000 --kills 0 --kinds Zarr .mat --seed 7
 
-Mutants are read in processes of their own, so that one that ends the process, hangs or fills the memory is counted
-like any other. A mutant that is mishandled is kept in tests/fuzz/cases, where the tests read it for ever after.
+Mutants are read in separate processes, so that one that crashes the process, hangs or exhausts memory is counted like
+any other. A mishandled mutant is kept in tests/fuzz/cases, from where the tests read it.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from fuzz.kills import COMMANDS, kill_cases
 from fuzz.untrusted_files import KINDS, mishandled, models, mutant, outputs, put, unsealed_bytes
 
 CASES = Path(__file__).parent / "cases"
-KEPT = 5  # mishandled mutants of a kind and run; the others mostly fail alike
+KEPT = 5  # mishandled mutants kept per kind and run; the others mostly fail in the same way
 HANG_S = 120.0  # wall time, on a machine that may be busy
 MAX_CPU_S = 10.0
 MAX_GROWTH_BYTES = 2 << 30
@@ -43,7 +43,7 @@ ADDRESS_SPACE_BYTES = 16 << 30  # so that a mutant cannot take the machine down
 
 @dataclass
 class Tally:
-    """What became of the mutants of one kind."""
+    """Results of the mutants of one kind."""
 
     kind: str
     tried: int = 0
@@ -52,13 +52,13 @@ class Tally:
     peak_bytes: int = 0
 
     def row(self):
-        """The line of the table."""
+        """Return the row of the table."""
         memory = f"{self.peak_bytes / 2**20:,.0f} MiB" if self.peak_bytes else "–"
         return f"| {self.kind} | {self.tried:,} | {len(self.problems)} | {self.worst_seconds:.3f} s | {memory} |"
 
 
 def attack(kind, n, first=0):
-    """Read so many mutants of a kind in forked processes (so nothing may have been fitted in this one)."""
+    """Read n mutants of a kind in forked processes (so no model may have been fitted in this one)."""
     tally = Tally(kind)
     with tempfile.TemporaryDirectory() as folder:
         sound = Path(folder) / "sound"
@@ -76,7 +76,7 @@ def attack(kind, n, first=0):
 
 
 def make_sound(kind, path):
-    """Make the sound files of a kind, and the outputs of models, in another process: fits start threads."""
+    """Make the valid files of a kind, and the outputs of models, in another process, since fits start threads."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -135,7 +135,7 @@ def results(kind, first, last, sound) -> Iterator[tuple[int, float, int, str | N
 
 
 def peak_memory():
-    """The largest memory of this process since it was last asked to forget it, which Linux alone does."""
+    """Return the peak memory of this process, on Linux since the last call of `forget_peak`."""
     status = Path("/proc/self/status")
     if status.exists():
         return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) << 10
@@ -143,17 +143,17 @@ def peak_memory():
 
 
 def forget_peak():
-    """Start to look for the largest memory anew."""
+    """Reset the peak memory."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def work(kind, first, last, sound, stream):
-    """Read mutants in this process and tell of each in a line."""
+    """Read mutants in this process and write one line of results for each."""
     contents, expected = pickle.loads(Path(sound).read_bytes())  # made by our own parent
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
     with tempfile.TemporaryDirectory() as place:
-        # Whatever is imported by the first read is not the mutant's.
+        # A first read, so that imports are not counted for a mutant.
         folder = Path(place) / "sound"
         put(contents[0], folder)
         problem = mishandled(kind, folder, contents[0], expected[0])
@@ -194,7 +194,7 @@ def keep(kind, seed, problem):
 
 
 def main(argv=None):
-    """Attack as the arguments say; the exit code tells whether anything was mishandled."""
+    """Run the attack; return 1 if anything was mishandled."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=int, default=600, help="mutants of model files")
     parser.add_argument("--data", type=int, default=1400, help="mutants of data files, all kinds together")

@@ -1,8 +1,8 @@
-"""Commands that are killed anywhere: what was there stays or is replaced as a whole, and the next run puts all right.
+"""Kill commands at any point: old files are kept or replaced as a whole, and the next run completes the work.
 
-A command runs in a process that is forked from one in which everything is imported already and nothing was fitted, so
-that a kill hits its work. It comes at the n-th time that the process opens, renames or removes a file, or after a
-random time.
+A command runs in a process that is forked from one in which everything is imported and nothing was fitted, so that the
+kill hits its work. The kill comes the n-th time that the process is about to change a file or open one for writing, or
+after a random time.
 """
 
 import contextlib
@@ -37,11 +37,11 @@ preparations = ["reference", "raw"]
 """
 OLD = b"what was there before\n"
 ERRORS = "errors.txt"
-LONGEST_S = 120.0  # of a command, on a machine that may be busy
+LONGEST_S = 120.0  # time limit of a command, on a machine that may be busy
 
 
 def furnish(folder):
-    """Put rows, a model, a data set and a plan into a folder."""
+    """Put rows, two models, a data set and a plan into a folder."""
     digits = load_digits()
     np.save(folder / "rows.npy", digits.data[:200])
     np.savez(folder / "tiny.npz", X=digits.data[:120], y=digits.target[:120], image_shape=(8, 8))
@@ -90,7 +90,7 @@ def is_text(path):
 
 TRANSFORM = ["transform", "metric.adaam", "rows.npy", "--force"]
 REPRODUCE = ["reproduce", "--data", ".", "--plan", "plan.toml", "--out", "out"]
-# Arguments, and what the outputs must be once they are there.
+# Arguments, a check for each output file, and options.
 COMMANDS = {
     "cluster": (
         ["cluster", "rows.npy", "--clusters", "5", "--components", "5", "--head", "k-means"],
@@ -113,7 +113,7 @@ COMMANDS = {
 
 
 def forked(folder, arguments, n_events=None, after_s=None, number=signal.SIGKILL):
-    """Run a command in a forked process; kill it at an event or after a time. Return its code and its seconds."""
+    """Run a command in a forked process; kill it at an event or after a time. Return its exit code and its seconds."""
     start = time.monotonic()
     child = os.fork()
     if child == 0:
@@ -196,7 +196,7 @@ def kill_cases(name, n, seed):
 
 
 def _prepared(folder, name, wanted, rng):
-    """Begin anew, or half of the time with outputs that are there already; return what these hold."""
+    """Remove the outputs; half of the time put old content in their place. Return that content."""
     if name == "reproduce" and rng.random() < 0.6:
         shutil.rmtree(folder / "out")
         return {}
@@ -218,7 +218,7 @@ def _n_records(folder):
 
 
 def _after_kill(folder, wanted, olds, code, number):
-    """What a killed command has left: whole outputs, old ones, or none; and parts only where nothing could be done."""
+    """Return the fault that a kill has left: outputs must be complete, old or absent; only SIGKILL may leave parts."""
     if code not in (0, -number, 128 + number):
         return f"it ended with code {code} after {number.name}: {_last_words(folder)}"
     for output, check in wanted.items():
@@ -240,7 +240,7 @@ def _last_words(folder):
 
 
 def _after_rerun(folder, wanted, code):
-    """What the same command makes of it the next time: everything, and the parts are gone."""
+    """Return the fault after the same command has run again: outputs must be complete, and parts removed."""
     if code != 0:
         return f"run again, it ended with code {code}: {_last_words(folder)}"
     for output, check in wanted.items():

@@ -1,4 +1,4 @@
-"""Mutants of files: bytes that are changed anywhere, and contents that are changed under sound checksums."""
+"""Mutations of files: bytes changed anywhere, and contents changed with valid checksums."""
 
 import io
 import json
@@ -14,7 +14,7 @@ VALUES = (
 
 
 def changed_bytes(content, rng):
-    """Change a file in one to four places: flip, set, cut, insert, repeat, or put a number from the edges."""
+    """Change a file in one to four places: flip, set, cut, insert, repeat, or write an extreme number."""
     content = bytearray(content)
     for _ in range(rng.integers(1, 5)):
         content = _changed_once(content, rng)
@@ -54,7 +54,7 @@ def _changed_once(content, rng):
 
 
 def changed_text(text, rng):
-    """Change a text by its words: one is dropped, repeated, swapped with another, or replaced by an odd one."""
+    """Change one to three words of a text: drop, repeat, swap with another, or replace by an odd value."""
     words = text.replace(",", " , ").replace("\n", " \n ").split(" ")
     for _ in range(rng.integers(1, 4)):
         place = int(rng.integers(len(words)))
@@ -105,7 +105,7 @@ def changed_json(value, rng):
 
 
 def changed_array(content, rng):
-    """Change a .npy file: its description word by word, or its bytes."""
+    """Change a .npy file: words of its header, or its bytes."""
     if rng.random() < 0.5:
         return changed_bytes(content, rng)
     end = content.find(b"\n") + 1 or len(content)
@@ -122,7 +122,7 @@ def changed_array(content, rng):
 
 
 def changed_archive(content, rng):
-    """Change what is in a zip archive, and write it anew with sound checksums; or its list of members."""
+    """Change a member of a zip archive, or the list of members, and write it with valid checksums."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = [(info.filename, archive.read(info)) for info in archive.infolist()]
     place = int(rng.integers(len(members)))
@@ -145,10 +145,10 @@ def changed_archive(content, rng):
         method = int(rng.choice([zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]))
     stream = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of names that are there twice
+        warnings.simplefilter("ignore")  # about duplicate names
         with zipfile.ZipFile(stream, "w", method) as archive:
             for each, inside in members:
-                archive.writestr(zipfile.ZipInfo(each), inside, method)  # of no date: the same bytes each time
+                archive.writestr(zipfile.ZipInfo(each), inside, method)  # no date: reproducible bytes
     return stream.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""The attack on files, a minute of it: mutants that ever failed, some more from fixed seeds, and kills."""
+"""A minute of fuzzing files: mutants that have failed before, others from fixed seeds, and kills."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def test_a_mutant_that_was_once_mishandled_is_not_again(case):
 
 
 def attacked(*options):
-    """Run the attack as a command: it forks, which a process that has threads must not."""
+    """Run the attack as a command: it forks, which a process with threads must not do."""
     command = [sys.executable, "-m", "fuzz.attack", *map(str, options)]
     paths = [str(CASES.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
@@ -53,7 +53,7 @@ def test_killed_commands_leave_whole_files_and_the_next_run_puts_all_right():
 
 
 def test_a_mutant_that_differs_is_told(tmp_path):
-    """The attack must be able to fail: another sound model in the place of the first is another model."""
+    """The fuzzer must be able to fail: a valid model is reported if it differs from the expected one."""
     import adaam
 
     with warnings.catch_warnings():

@@ -1,12 +1,12 @@
-"""Fits of odd numbers: each is right, or refused by a message that tells the truth.
+"""Fuzz fits with odd numbers: each is right, or refused with the true reason.
 
 A case is drawn from its seed: rows of some kind, weights, units and a model. A few run with the tests; more by hand:
 
     python tests/fuzz/test_numbers.py 5000         # so many cases, from seed 0
     python tests/fuzz/test_numbers.py 100 7000     # from another seed
 
-Right means: finite, as many components as the rows have rank for, the same from run to run, and the same in other
-units, a power of two, which changes no digit of any intermediate result.
+Right means: finite, as many components as the rank of the rows allows, and the same when repeated or when units change
+by a power of two, which changes no digit of any intermediate result.
 """
 
 import re
@@ -154,7 +154,7 @@ MODELS = {
     "AdaAMClustering": AdaAMClustering(2, n_init=2),
 }
 SLOW = ("AdaAMClustering",)  # tried less often
-UNITS_MATTER = ("LSC mean of squares",)  # a squared distance as bandwidth, which the authors' code has
+UNITS_MATTER = ("LSC mean of squares",)  # the bandwidth is a squared distance, as in the authors' code
 WITHOUT_WEIGHTS = ("PCAN", "CAN", "LSC", "LSC mean of squares")
 
 
@@ -168,7 +168,7 @@ class Case:
     n: int
     d: int
     weights: str = "none"
-    exponent: int = 0  # rows are multiplied by two to the power of it
+    exponent: int = 0  # rows are multiplied by 2**exponent
     dtype: str = "float64"
     sparse: bool = False
 
@@ -197,7 +197,7 @@ def data_of(case):
     return csr_array(X) if case.sparse else X, WEIGHTS[case.weights](rng, case.n)
 
 
-# What a refusal may say, and when that is true.
+# Messages of refusals, and when they are true.
 
 
 def largest(X):
@@ -210,7 +210,7 @@ def counted_rows(weights, n):
 
 
 def spread_of_prepared(X, weights, model):
-    """Largest deviation of prepared rows from their mean, beside their size, by the root of their share of weight."""
+    """Return the largest relative deviation of prepared rows from their mean, times the root of their weight share."""
     rows = np.asarray(X.toarray() if issparse(X) else X, np.float64)
     kept = rows if weights is None else rows[weights >= 1e-14 * weights.sum()]
     if "unit" in model or model.startswith("AdaAMClustering"):
@@ -226,14 +226,14 @@ def spread_of_prepared(X, weights, model):
 
 
 def told_apart(case):
-    """Deviation of rows that a preparation can see, beside their size."""
+    """Return the smallest relative deviation of rows that a preparation can resolve."""
     return 1e-3 if case.sparse else {"float64": 1e-13, "float32": 1e-4}[case.dtype]
 
 
 REFUSALS = [
     ("overflow in float64", lambda X, w, case: largest(X) > 1e139),
     ("length overflows in float64", lambda X, w, case: largest(X) > 1e306),
-    # The door saw a larger row, of no weight beside the others.
+    # The input check saw a larger row, whose weight is negligible.
     ("vanish in float32", lambda X, w, case: case.dtype == "float32" and w is not None and (w < 1e-14 * w.sum()).any()),
     ("too short for float64 to tell their directions", lambda X, w, case: largest(X) < 1e-307),
     ("vanish in float64. M", lambda X, w, case: 0 < largest(X if w is None else X[w >= 1e-14 * w.sum()]) < 1e-138),
@@ -262,22 +262,22 @@ def asked_neighbors(case):
 
 
 def told_truth(message, X, weights, case):
-    """Whether a message is one of those known, and what it says is so."""
+    """Return whether a message is known, and true of the case."""
     known = [(words, holds) for words, holds in REFUSALS if words in message]
     return bool(known) and any(holds(X, weights, case) for _, holds in known)
 
 
-# What a fit must be.
+# Properties that a fit must have.
 
 
 def mishandled(case):
-    """Return what is wrong with a case; None, or the refusal it ended with."""
+    """Return what is wrong with a case, or None, and the message of its refusal, or None."""
     X, weights = data_of(case)
     given = {} if weights is None else {"sample_weight": weights}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", RuntimeWarning)
-        # scikit-learn's own sum of the largest numbers there are.
+        # From scikit-learn's own sum of the largest floats.
         warnings.filterwarnings("ignore", "invalid value encountered in reduce")
         try:
             model = clone(MODELS[case.model]).fit(X, **given)
@@ -293,7 +293,7 @@ def mishandled(case):
 
 
 def faults(model, X, weights, case, given):
-    """Return the first promise that a fitted model breaks."""
+    """Return the first property that a fitted model violates, or None."""
     if hasattr(model, "labels_"):
         labels = np.asarray(model.labels_)
         if labels.shape != (case.n,) or labels.min() < 0:
@@ -323,7 +323,7 @@ def faults(model, X, weights, case, given):
 
 
 def explained(explanation):
-    """Tell whether shares are finite, or effects are numbers, of which infinite ones have a meaning."""
+    """Return whether shares are finite, or no effect is NaN (infinite effects have a meaning)."""
     share = getattr(explanation, "share", None)
     return not np.isnan(explanation.effects).any() if share is None else np.isfinite(share).all()
 
@@ -333,11 +333,11 @@ def components_wanted(model, rank):
 
 
 def unlike_itself(model, X, weights, case, given):
-    """Compare with the same fit again, and with one in other units of rows and weights."""
+    """Compare with a second fit, in other units where that must not matter; return the first difference, or None."""
     other = dict(given)
     if weights is not None and weights.sum() < (weights > 0).sum() and weights[weights > 0].min() > 1e-250:
         other = {"sample_weight": weights * 2.0**-20}
-    shift = 4 * int(np.random.default_rng([case.seed, 2]).integers(-50, 50))  # roots of it are powers of two as well
+    shift = 4 * int(np.random.default_rng([case.seed, 2]).integers(-50, 50))  # fourth roots are powers of two too
     size = largest(X)
     # LAPACK scales matrices far from 1 itself, and not by powers of two.
     magnitude = np.log10(max(size, 1e-320))
@@ -358,7 +358,7 @@ def unlike_itself(model, X, weights, case, given):
 
 
 def tiny_parts(X, shift):
-    """Whether some numbers would lose digits in other units."""
+    """Return whether some numbers would lose digits in other units."""
     values = np.abs(X.data if issparse(X) else X)
     values = values[values > 0]
     return len(values) and (values.min() * 2.0**shift < 1e-140 or values.min() < 1e-140)
@@ -409,7 +409,7 @@ def test_odd_numbers_are_handled(part):
 
 
 def test_the_fuzzer_sees_faults(monkeypatch):
-    """A map without components, or a refusal that is not true, must not pass for handled."""
+    """A map without components, and a refusal for a wrong reason, must be reported."""
     case = Case(0, "AdaAM linear", "blobs", 60, 5)
     assert mishandled(case) == (None, None)
     fit = AdaAM.fit
@@ -430,7 +430,7 @@ def test_the_fuzzer_sees_faults(monkeypatch):
 
 
 def main(n_cases, first):
-    """Run many cases and tell what became of them."""
+    """Run many cases and print a summary; return whether any was mishandled."""
     began, slowest, failed, refusals = time.perf_counter(), (0.0, first), [], Counter()
     for seed in range(first, first + n_cases):
         start, case = time.perf_counter(), drawn(seed)

@@ -1,4 +1,4 @@
-"""A service that runs for long: fit, save, load and predict in a loop, with flat memory and nothing left behind.
+"""Soak test: fit, save, load and predict in a loop, with flat memory and nothing left behind.
 
 A few seconds run with the tests; ten minutes by hand:
 
@@ -38,7 +38,7 @@ MODELS = [
 
 
 def lap(rng, folder):
-    """Fit each model on rows of its own, and use what comes back from its file."""
+    """Fit each model on new rows, save and load it, and compare the results."""
     for model in MODELS:
         n, d = int(rng.integers(100, 300)), int(rng.integers(5, 30))
         X = rng.standard_normal((n, d)) + 4.0 * rng.standard_normal((3, d))[rng.integers(3, size=n)]
@@ -54,7 +54,7 @@ def lap(rng, folder):
 
 
 def resident():
-    """MiB that the process holds, once it has given back what it can; None where the system does not say."""
+    """Return the resident MiB of this process after freeing what is unused, or None if unknown."""
     gc.collect()
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -66,12 +66,12 @@ def resident():
 
 
 def handles():
-    """Open files and threads."""
+    """Return the numbers of open files and of threads."""
     return len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
 
 
 def main(seconds):
-    """Run laps and say what they have left behind; 1 where memory, files or threads have grown."""
+    """Run laps and print what they have left behind; return 1 if memory, files or threads have grown."""
     warnings.simplefilter("ignore")
     rng, began, memory, first = np.random.default_rng(0), time.perf_counter(), [], None
     with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +95,7 @@ def main(seconds):
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
 def test_fits_saves_and_loads_leave_nothing_behind():
-    """Memory of a process of its own, so that other tests have no part in it."""
+    """Run in a separate process, so that other tests do not affect its memory."""
     ran = subprocess.run(
         [sys.executable, __file__, str(SECONDS_IN_CI)],
         capture_output=True,

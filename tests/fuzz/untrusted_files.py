@@ -1,7 +1,7 @@
-"""Every kind of file that the library reads: a sound one to start from, how it is changed, and what reads it.
+"""Every kind of file that the library reads: valid files to start from, how they are mutated, and their reader.
 
-A mutant is well met when it is refused by `UnreadableFileError` (file and cause named), or read as numbers. A model
-must besides do exactly what it did, unless its checksums were made sound again.
+A mutant is handled well if it is refused with `UnreadableFileError` (file and cause named), or read as numbers. A model
+must also give exactly the same results as before, unless the mutation has valid checksums (`sealed`).
 """
 
 import gzip
@@ -69,24 +69,24 @@ MODELS = {
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: sound files, a change under sound checksums (or None), and a reader."""
+    """A kind of file: valid files, a mutation with valid checksums (or None), and a reader."""
 
     group: str
     sound: Callable[[Path], list[Content]]
     sealed: Callable[[bytes, np.random.Generator], bytes] | None
     read: Callable[[Path], object]
-    main: str = ""  # the file that is handed to the reader, where there are several
+    main: str = ""  # the file passed to the reader, if there are several
 
 
 def outputs(model, rows=X):
-    """What a model does with rows, and the labels it holds."""
+    """Return the outputs of a model for rows, and its labels."""
     found = [model.transform(rows)] if hasattr(model, "transform") else []
     found += [model.predict(rows)] if hasattr(model, "predict") else []
     return [*found, model.labels_] if hasattr(model, "labels_") else found
 
 
 def file_of(name, write):
-    """The content of one file that `write` makes at a path."""
+    """Return a function that gives the content of a file which `write` writes."""
 
     def sound(folder):
         write(folder / name)
@@ -204,14 +204,14 @@ def sealed_records(content, rng):
     record = changed_json(record, rng)
     try:
         lines[place] = line_of(record).rstrip(b"\n")
-    except ValueError:  # NaN and empty records cannot be sealed
+    except ValueError:  # NaN and empty records cannot get a checksum
         lines[place] = json.dumps(record).encode()
     changed = b"\n".join(lines) + b"\n"
     return gzip.compress(changed, mtime=0) if packed else changed
 
 
 def read_and_tabulate(path):
-    """Read records and make of them what a report does, but for drawing."""
+    """Read records and make the tables and charts of a report, without drawing."""
     found = read_records(path).records
     for table in all_tables(found):
         for render in RENDERERS.values():
@@ -294,7 +294,7 @@ def text_change(content, rng):
 
 
 def array_or_json(content, rng):
-    """A file of a Zarr array: its description, or a chunk."""
+    """Change a file of a Zarr array: its metadata, or a chunk."""
     try:
         return json.dumps(changed_json(json.loads(content), rng)).encode()
     except ValueError:
@@ -328,7 +328,7 @@ KINDS = {
 
 
 def mutant(sound, kind, seed):
-    """Return the content that a seed makes of the sound files of a kind, from which one, and whether it is sealed."""
+    """Return the mutant of a seed, the index of the valid file it is made from, and whether its checksums are valid."""
     rng = np.random.default_rng([sorted(KINDS).index(kind), seed])
     place = int(rng.integers(len(sound)))
     content = dict(sound[place])
@@ -350,7 +350,7 @@ def put(content, folder):
 def mishandled(kind, folder, content, expected=None):
     """Read a mutant that was put into a folder; return what went wrong, or None.
 
-    `expected` are the outputs of the sound model where the mutant must not differ from it.
+    `expected` holds the outputs of the original model, if the mutant must not differ from it.
     """
     each = KINDS[kind]
     path = folder / (each.main or next(iter(content)))
@@ -367,7 +367,7 @@ def mishandled(kind, folder, content, expected=None):
         try:
             shown = outputs(found, np.zeros((3, found.n_features_in_)) + 0.5 if expected is None else X)
         except (ValueError, TypeError, ImportError) as error:
-            # A setting that only a fit or a mapping looks at, as an engine that is not installed here.
+            # A setting that only a fit or a mapping reads, such as an engine that is not installed here.
             return None if expected is None else f"it was read, but {type(error).__name__}: {error}"
         except Exception as error:
             return f"it was read, but {type(error).__name__}: {error}"

@@ -40,7 +40,7 @@ def test_default_accuracy_reaches_the_papers(paper_data, name, rows, floor):
 
 @pytest.mark.parametrize(("name", "floor"), [("umist", 65.0), ("coil20", 73.0), ("exyaleb", 49.0), ("usps", 67.0)])
 def test_strictly_linear_accuracy(paper_data, name, floor):
-    # Averages of five rounds given by the reference reading: 68.2, 76.8, 51.6, 69.6.
+    # Averages of five rounds with the reference interpretation: 68.2, 76.8, 51.6, 69.6.
     X, y, n_clusters = paper_data(name)
     Z = AdaAM(n_clusters, preparation="linear").fit_transform(X)
     assert rounds_mean(Z, y, n_clusters, 5) >= floor

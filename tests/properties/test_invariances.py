@@ -1,4 +1,4 @@
-"""What must not change the learned distances."""
+"""Changes of rows, features and settings that must not change the learned distances."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def test_tile_size_and_threads(rows, reference):
         one = learned(rows)
     with threadpool_limits(2):
         two = learned(rows)
-    # Stated tolerance across thread counts: the d x d eigenproblems alone see BLAS's own threads.
+    # Documented tolerance across thread counts: only the d x d eigenproblems use BLAS's own threads.
     np.testing.assert_allclose(one.transform(rows), two.transform(rows), atol=1e-9)
 
 
@@ -97,6 +97,6 @@ def test_a_weight_is_the_same_as_copies(seed):
 
 
 def test_lpp_sees_a_shift_only_where_it_is_told_to(rows):
-    # LPP itself is not invariant to a shift; the estimator centres, so that it is.
+    # LPP itself is not invariant to a shift, but the estimator is, since it centres rows.
     near, far = LPP(3).fit(rows), LPP(3).fit(rows + 5.0)
     np.testing.assert_allclose(distances(near, rows), distances(far, rows + 5.0), rtol=1e-5, atol=1e-8)

@@ -14,7 +14,7 @@ DIGITS = load_digits().data[:400]
 
 
 def assert_same_map(model, expected, rows, mean, *, scaled):
-    """Equal spaces and equal distances."""
+    """Assert equal spaces and equal distances."""
     _, components, _ = expected
     # A margin of a thousand over what is measured (below 1e-9).
     assert subspace_angles(model.components_.T, components.T).max() < 1e-6
@@ -106,7 +106,7 @@ def test_lpp_on_a_worked_example():
 
 def test_lpp_takes_any_value_with_degrees_and_gram(rng):
     class Dense:
-        """The plainest affinity there is."""
+        """A minimal affinity, given by a dense matrix."""
 
         def __init__(self, A):
             self.A = A

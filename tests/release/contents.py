@@ -1,4 +1,4 @@
-"""What the wheel and the sdist hold: all that is needed, nothing else. Usage: python contents.py DIST_FOLDER."""
+"""Check the contents of wheel and sdist: all required files, no foreign ones. Usage: python contents.py DIST_FOLDER."""
 
 import sys
 import tarfile

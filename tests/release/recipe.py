@@ -1,7 +1,7 @@
-"""Render the conda recipe, then do what it says in an environment of its own. Usage: python recipe.py RECIPE FOLDER.
+"""Render the conda recipe, then follow it in a new environment. Usage: python recipe.py RECIPE FOLDER.
 
-Packages come from PyPI, where those that the recipe names have the same names; the rest is as rattler-build would do
-it: host packages, script, packages to run with, tests.
+Packages come from PyPI, where they have the same names. Otherwise the steps are those of rattler-build: host packages,
+script, run packages, tests.
 """
 
 import re
@@ -43,7 +43,7 @@ def environment(folder):
 
 
 def install(python, packages):
-    """Install what a list of a recipe names, but for Python itself."""
+    """Install the packages of a list in the recipe, except Python itself."""
     wanted = [re.sub(r"\s+", "", package) for package in packages if not package.startswith("python ")]
     command = ["python3", "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*command, *wanted], check=True)

@@ -1,4 +1,4 @@
-"""A first use of the installed package, far from the repository. Usage: python smoke.py VERSION."""
+"""Smoke test of the installed package, outside the repository. Usage: python smoke.py VERSION."""
 
 import subprocess
 import sys

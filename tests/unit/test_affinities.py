@@ -122,8 +122,8 @@ def test_weighted_rows_give_the_grams_of_their_copies(seed, n, k):
     k = min(k, len(repeated) - 1)
     expected = oracles.heat_weights(repeated, k)
     affinity = heat(X, k, weights=weights)
-    # Which of several coincident rows fills the last place is free; sums over copies of a row are not,
-    # unless a row has more copies than places: then the oracle links some of them twice over.
+    # Any of several coincident rows may fill the last place. Sums over the copies of a row do not depend on it,
+    # unless a row has more copies than places: then the oracle counts some links twice.
     if weights.max() - 1 <= k:
         np.testing.assert_allclose(affinity.gram(X), repeated.T @ expected @ repeated, atol=1e-10)
     P = oracles.left_vectors(repeated, 2)
@@ -143,7 +143,7 @@ def test_sparse_affinity_takes_any_symmetric_matrix(rng):
 
 
 class EmptyLooking(SparseAffinity):
-    """An affinity whose length is 0: a container of nothing, by Python's rules of truth."""
+    """An affinity of length 0, which is false in a boolean context."""
 
     def __len__(self):
         return 0

@@ -1,4 +1,4 @@
-"""ARFF as OpenML serves it: what image sets hold is read, everything else is refused with the place and the reason."""
+"""ARFF as OpenML serves it: image sets are read, everything else is refused with the place and the reason."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Maps over row blocks: in order, on all threads, with BLAS kept out of their way."""
+"""Maps over row blocks: in order, on all threads, with BLAS on one thread meanwhile."""
 
 import threading
 
@@ -27,7 +27,7 @@ def test_held_threads_are_still_those_of_maps():
             assert blas_now() == 1
             assert blas_threads() == 3
             met = threading.Barrier(3, timeout=30)
-            assert len(list(ordered_map(lambda _: met.wait(), range(3)))) == 3  # waits for ever on fewer threads
+            assert len(list(ordered_map(lambda _: met.wait(), range(3)))) == 3  # times out on fewer threads
             with held_threads():
                 assert blas_threads() == 3
         assert blas_now() == 3
@@ -73,7 +73,7 @@ def mapped():
 
 @pytest.mark.parametrize("work", [held, mapped])
 def test_a_task_that_outlasts_work_beside_it_leaves_blas_its_threads(work):
-    """Each of two threads put back what it had found: BLAS was left with one thread after a fit on Dask's threads."""
+    """Regression: two threads each restored what they had found, and a fit on Dask's threads left BLAS one thread."""
     begun, end = threading.Event(), threading.Event()
     task = threading.Thread(target=on_one_thread, args=(lambda: begun.set() or end.wait(30),))
     with threadpool_limits(2, user_api="blas"):

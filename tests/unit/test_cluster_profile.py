@@ -1,4 +1,4 @@
-"""What sets clusters apart, against definitions written out in loops."""
+"""Cluster profiles and words against their definitions, written as loops."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from adaam.cluster_words import class_tfidf, cluster_categories, cluster_words
 
 
 def cohens_d(inside, outside):
-    """Straight from the definition, one feature."""
+    """Return Cohen's d of one feature, by definition."""
     if len(inside) == 0 or len(outside) == 0:
         return 0.0
     gap = inside.mean() - outside.mean()

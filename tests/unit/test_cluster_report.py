@@ -1,4 +1,4 @@
-"""What a report shows of a clusterer, and the page as a pure function of it."""
+"""The data that a report takes from a clusterer, and the page as a pure function of that data."""
 
 import io
 import json
@@ -29,7 +29,7 @@ N, C = 200, 4
 
 
 class Clusterer(BaseEstimator):
-    """What a report asks of a fitted clusterer, given: blobs, two coarse clusters of two, one outlier."""
+    """Stub with all that a report needs of a fitted clusterer: blobs, two coarse clusters of two, one outlier."""
 
     def __init__(self, n=N):
         X, labels = make_blobs(n, 5, centers=C, random_state=0)

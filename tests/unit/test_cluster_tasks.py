@@ -1,4 +1,4 @@
-"""What a task works with: the CPU engine with the loops that were asked for, compiled once a machine."""
+"""The engine of a task: the CPU engine with the requested kernels, compiled once per machine."""
 
 import os
 import pickle
@@ -39,7 +39,7 @@ def test_an_engine_keeps_its_settings_when_it_travels():
 @pytest.mark.skipif(numba is None, reason="numba is not installed")
 @pytest.mark.slow
 def test_processes_that_start_at_once_with_nothing_compiled_agree(tmp_path):
-    """One compiles, the others wait for it and read what it kept."""
+    """One compiles; the others wait for it and read its cache."""
     pytest.importorskip("fcntl", reason="no locks between processes here")
     code = (
         "from adaam.engines.cluster.workers import task_engine\n"

@@ -1,4 +1,4 @@
-"""Compiled loops: where they run, that results do not depend on them, and that no stale machine code does."""
+"""Compiled loops: when they run, that results do not depend on them, and that no stale machine code is used."""
 
 import os
 import shutil
@@ -87,7 +87,7 @@ def test_a_small_fit_does_not_load_numba():
 
 @needs_numba
 def test_editing_a_compiled_helper_never_runs_stale_machine_code(tmp_path):
-    """numba looks at the file of a function alone; what it calls may be in another one."""
+    """numba's cache checks only the file of a function; what it calls may be in another one."""
     package = Path(adaam.__file__).parent
     shutil.copytree(package, tmp_path / "adaam", ignore=shutil.ignore_patterns("__pycache__"))
     helper = tmp_path / "adaam" / "engines" / "simd.py"
@@ -115,7 +115,7 @@ def test_editing_a_compiled_helper_never_runs_stale_machine_code(tmp_path):
 
 
 def test_no_private_module_of_numba_is_imported():
-    """`numba.core` may change with any release; what loops need is in `numba`, `numba.types` and `numba.extending`."""
+    """`numba.core` may change with any release; the loops need only `numba`, `numba.types` and `numba.extending`."""
     source = (Path(compiled.__file__).parent / "simd.py").read_text()
     assert "numba.core" not in source
     private = [name for name in ("cgutils", "numba.np", "_internal") if name in source]

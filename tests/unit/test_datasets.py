@@ -1,4 +1,4 @@
-"""Data sets from files of every kind; files that are not what they should be are refused with the reason."""
+"""Data sets from files of every kind; invalid files are refused with the reason."""
 
 import gzip
 import struct

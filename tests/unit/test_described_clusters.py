@@ -1,4 +1,4 @@
-"""What a fitted clusterer tells of its clusters."""
+"""How a fitted clusterer describes its clusters."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def model(wine):
 
 
 def test_explain_tells_what_sets_each_cluster_apart(model, wine):
-    """Shares of the metric were 7.69 % for each of 13 features, and told nothing of any cluster."""
+    """Regression: shares of the metric, 7.69 % for each of 13 features, said nothing about any cluster."""
     found = model.explain()
     wanted = cluster_profiles(wine.to_numpy(), model.labels_, 3)
     assert found.names == tuple(wine.columns)

@@ -1,4 +1,4 @@
-"""Displays draw the numbers of dense oracles, in the caller's axes or in a figure of their own."""
+"""Displays draw the numbers of dense oracles, in the caller's axes or in a new figure."""
 
 import re
 import subprocess
@@ -176,8 +176,8 @@ def test_contributions_of_a_clusterer_are_those_of_its_metric(wine):
 def test_contributions_are_the_shares_of_the_mean_squared_distance(wine):
     model = AdaAM(3, preparation="linear").fit(wine)
     display = ContributionsDisplay.from_estimator(model)
-    # Straight from the definition: the mean over all pairs of (x_i - x_j)' M (x_i - x_j), split by feature. The
-    # prepared rows keep 98 % of the variance; the map sees no more of a difference than they do.
+    # By definition: the mean over all pairs of (x_i - x_j)' M (x_i - x_j), split by feature. The map sees only what the
+    # prepared rows keep of a difference, 98 % of the variance.
     Z, mean, basis = oracles.prepare(wine, row_scaling="none", variance=0.98)
     rows = Z @ basis.T
     M = model.get_mahalanobis_matrix()

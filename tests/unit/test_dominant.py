@@ -20,7 +20,7 @@ from strategies import clouds
 
 quiet = pytest.mark.filterwarnings("ignore::adaam.graph.DisconnectedGraphWarning")
 
-# Near a tie the dynamics creep; a bounded number of steps is compared instead.
+# Near a tie the dynamics converge slowly, so a bounded number of steps is compared.
 restless = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -31,7 +31,7 @@ def learned(learner, X, weights=None):
 
 
 def dominant_set(A, max_iter, tol=1e-8):
-    """Support of the rest point of the replicator dynamics from even shares, one system, step by step."""
+    """Return the support of the fixed point of the replicator dynamics from equal shares, for one system."""
     x = np.full(len(A), 1 / len(A))
     for _ in range(max_iter):
         gain = x @ A @ x
@@ -59,7 +59,7 @@ def dominant(X, k, *, factor=10.0, max_iter=3000):
 
 
 def test_hand_worked_dynamics():
-    """A clique of three and a stranger: one step from even shares to thirds, a second to see that it rests."""
+    """A clique of three and an isolated row: one step from equal shares to thirds, a second to see that it rests."""
     A = np.ones((4, 4)) - np.eye(4)
     A[3, :] = A[:, 3] = 0.0
     rest = replicator(A[None], np.ones((1, 4)), 10, 1e-8)
@@ -75,7 +75,7 @@ def test_three_rows_rest_where_the_closed_form_says(a, b, c):
     A = np.array([[0, a, b], [a, 0, c], [b, c, 0]])
     x = np.array([c * (a + b - c), b * (a + c - b), a * (b + c - a)])
     if np.abs(x).min() < 0.02 * np.abs(x).max():
-        return  # on the border between the two the dynamics take for ever
+        return  # near the border between the two cases, the dynamics hardly converge
     expected = x / x.sum() if (x > 0).all() else np.where(x > 0, 0.5, 0.0)
     rest = replicator(A[None], np.ones((1, 3)), 100_000, 1e-12)
     np.testing.assert_allclose(rest.shares[0], expected, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Downloads against a server on this machine: every fault is survived or told, and nothing half is left as whole."""
+"""Downloads from a local server: every fault is survived or reported, and no partial file passes for a whole one."""
 
 import hashlib
 import socket
@@ -28,7 +28,7 @@ def said():
 
 @pytest.fixture
 def get(server, tmp_path, said):
-    """Download /f and return what is there then."""
+    """Download /f and return the content of the file."""
 
     def fetch(md5=MD5, **options):
         network = Network(**(IMPATIENT | options), say=said.append)

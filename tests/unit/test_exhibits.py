@@ -1,4 +1,4 @@
-"""Exhibits: every array against a slow version of it, and files that are not what they say."""
+"""Exhibits: every array against a slow version of it, and invalid files."""
 
 import json
 import zipfile
@@ -208,7 +208,7 @@ def test_a_name_is_only_ever_a_name(exhibit, tmp_path, name):
 
 
 def rewritten(exhibit, folder, **changes):
-    """A file with some arrays or lines of the header replaced."""
+    """Write a file with some arrays or header fields replaced."""
     path = write_exhibit(exhibit, folder)
     with np.load(path) as found:
         arrays = {name: found[name] for name in found}

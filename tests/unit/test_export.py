@@ -1,4 +1,4 @@
-"""ONNX graphs give what Python gives."""
+"""ONNX graphs give the same results as Python."""
 
 import subprocess
 import sys
@@ -62,7 +62,7 @@ def test_labels_are_those_of_predict_also_on_new_rows(model, dtype):
 
 
 def test_labels_are_those_of_predict_where_rows_lie_between_clusters():
-    """Midpoints of rows of different clusters: where votes are split."""
+    """Midpoints of random pairs of rows, where votes are split."""
     model = AdaAMClustering(5, learner=AdaAM(5), head="graph").fit(X)
     rng = np.random.default_rng(0)
     rows = (X[rng.permutation(300)] + X[rng.permutation(300)]) / 2.0

@@ -1,4 +1,4 @@
-"""Output files: whole or not at all, and whatever was at the path keeps its kind, mode and owner."""
+"""Output files are written completely or not at all; what was at the path keeps its type, mode and owner."""
 
 import errno
 import io
@@ -29,7 +29,7 @@ def write(path, content=b"new"):
 
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path):
-    """Run as root, `-o /dev/null` replaced the device by a file."""
+    """Regression: run as root, `-o /dev/null` replaced the device by a file."""
     null = Path(os.devnull)
     before = null.stat()
     write(os.devnull)
@@ -49,7 +49,7 @@ def test_a_pipe_is_written_to_once_everything_is_there(tmp_path):
     reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()), daemon=True)
     reader.start()
     with atomic_file(pipe) as stream:
-        np.save(stream, np.arange(3))  # seeks and asks for its place, as a pipe cannot
+        np.save(stream, np.arange(3))  # calls seek and tell, which a pipe does not support
         stream.seek(0, os.SEEK_END)
     reader.join(10)
     np.testing.assert_array_equal(np.load(io.BytesIO(received[0])), np.arange(3))
@@ -250,7 +250,7 @@ def test_zero_rows_make_a_valid_file_in_every_format(tmp_path, ending, blocks):
 
 
 def test_a_lock_of_ours_is_in_a_folder_of_this_user_alone(tmp_path, monkeypatch):
-    """The lock of compiled kernels was in the common temporary folder, where anyone could hold it for ever."""
+    """Regression: the lock of compiled kernels was in the shared temporary folder, where anyone could hold it."""
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     folder = own_lock_path("a").parent
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -55,7 +55,7 @@ def sparsified(A, k):
 
 
 def random_leaves(rng, n, n_trees):
-    """Leaves of trees that split rows at random, numbered through all trees."""
+    """Return leaves of trees that split rows at random, numbered consecutively over the trees."""
     return rng.integers(0, 3, (n, n_trees)) + 3 * np.arange(n_trees)
 
 
@@ -93,7 +93,7 @@ def test_the_most_alike_rows_are_kept(seed, n, k):
 @given(st.integers(0, 10_000), st.integers(2, 5))
 @settings(deadline=None, max_examples=25)
 def test_sparsified_affinity_equals_the_dense_formula(seed, k):
-    """2000 trees leave few ties; where there are any at the k-th place, either row will do and none is compared."""
+    """More than half of the examples have a tie at the k-th place, where either row may be kept: not compared."""
     leaves = random_leaves(np.random.default_rng(seed), 12, 2000)
     A = together(leaves)
     ranked = np.sort(A, axis=1)[:, ::-1]
@@ -119,7 +119,7 @@ def test_rows_of_small_weight_take_more_neighbours():
 
 
 def test_forest_agrees_with_the_forest_of_scikit_learn():
-    """Co-occurrences correlate at 0.93 to 0.97 over five seeds: the made-up rows differ. 0.85 leaves as much again."""
+    """Co-occurrences correlate at 0.93 to 0.97 over five seeds, since the synthetic rows differ; 0.85 is a margin."""
     X = unit_features(load_iris().data[::2])
     n, rng = len(X), np.random.default_rng(0)
     made_up = np.stack([rng.choice(column, n) for column in X.T], axis=1)
@@ -163,7 +163,7 @@ def test_promises_on_everyday_rows(X, k, n_trees):
 
 
 def test_row_that_shares_no_leaf_is_linked_to_its_nearest():
-    """Found with one tree on three far-apart rows: a row without edges has no say in the projection."""
+    """Regression, with one tree on three far-apart rows: a row without edges has no effect on the projection."""
     X = np.array([[0.0, 0.0], [1.0, 5.0], [9.0, 2.0]])
     for seed in range(20):
         A = learned(ForestAffinity(2, n_trees=1, random_state=seed), X)
@@ -180,7 +180,7 @@ def test_forest_sees_the_leading_features_only():
 
 
 def test_scale_and_shift_of_features_do_not_matter():
-    """Trees take features below 1e-7 for constant unless they are scaled first."""
+    """Trees treat features below 1e-7 as constant unless they are scaled first."""
     X = np.random.default_rng(7).standard_normal((60, 3))
     expected = learned(ForestAffinity(5, n_trees=20), X)
     np.testing.assert_array_equal(learned(ForestAffinity(5, n_trees=20), X * 2.0**-40), expected)
@@ -232,7 +232,7 @@ def test_lpp_end_to_end_on_digits(preparation):
 
 
 def test_repeated_rows_give_the_map_of_weighted_rows():
-    """Holds because a fit merges equal rows first; a forest on rows left unmerged would draw other made-up rows."""
+    """Holds because a fit merges equal rows first; a forest on unmerged rows would draw other synthetic rows."""
     X = load_digits().data[:120]
     times = np.random.default_rng(0).integers(1, 4, len(X))
     model = LPP(4, affinity=ForestAffinity(6, n_trees=20))

@@ -29,7 +29,7 @@ def test_neighbours_equal_the_oracles(rng):
 
 
 def test_coincident_rows_are_at_distance_zero(rng):
-    # The expanded square |x|² - 2xy + |y|² puts copies at about 1e-7 of their length.
+    # The expanded square |x|² - 2xy + |y|² would put copies at a distance of about 1e-7 of their length.
     X = np.repeat(rng.standard_normal((5, 30)) * 1e3, 3, axis=0)
     graph = neighbor_graph(sample(X), 2)
     np.testing.assert_array_equal(graph.distances, 0.0)
@@ -77,7 +77,7 @@ def test_ties_are_shared_alike_in_any_order_of_rows(rng):
 
 
 def searched_graph(X, k):
-    """The graph, and how many rows each search for it was for."""
+    """Return the graph, and the number of rows of each search."""
     searched, everywhere = [], cdist(X, X)
     np.fill_diagonal(everywhere, np.inf)
 
@@ -113,7 +113,7 @@ def test_a_pair_tied_at_the_last_place_needs_no_second_search(rng):
 
 @pytest.mark.parametrize(("gap", "tied"), [(1e-9, True), (1e-5, False)])
 def test_float32_coordinates_tie_within_their_own_rounding(gap, tied):
-    # Before, 64 roundings of float32 were let pass: gaps of 1e-5 counted as ties, and most searches ran twice.
+    # Regression: with a tolerance of 64 float32 roundings, gaps of 1e-5 were ties, and most searches ran twice.
     distances = np.array([[1.0, 1.0 + gap, 2.0], [1.0, 1.5, 2.0], [1.0, 1.5, 2.0], [1.0, 1.5, 2.0]])
     indices = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])
     graph = measured_graph(lambda k, _: (indices[:, :k], distances[:, :k]), np.ones(4), 1.0, 1, np.float32)
@@ -123,7 +123,7 @@ def test_float32_coordinates_tie_within_their_own_rounding(gap, tied):
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10**6), st.integers(4, 25), st.integers(1, 5))
 def test_shares_are_those_of_all_pairs_sorted(seed, n, k):
-    """Whole-number rows tie a lot, and some stand for several: shares straight from the definition."""
+    """Integer rows have many ties, and some have weight 2: compared with shares by definition."""
     rng = np.random.default_rng(seed)
     X = np.unique(rng.integers(0, 4, size=(n, 2)), axis=0).astype(float)
     weights = rng.integers(1, 3, size=len(X)).astype(float)

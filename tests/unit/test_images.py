@@ -1,4 +1,4 @@
-"""Images at another size, against an oracle that counts; and lines of pixels whose direction is found out."""
+"""Resized images against an oracle that counts pixels, and detection of row-major or column-major order."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ SIDES = st.integers(1, 9)
 
 
 def resized_by_counting(image, new_shape):
-    """Cut every pixel into as many as the new image has, so that all edges fall on edges; then average."""
+    """Split every pixel into as many as the new image has, so that all edges coincide; then average."""
     fine = image.repeat(new_shape[0], axis=0).repeat(new_shape[1], axis=1).astype(float)
     return fine.reshape(new_shape[0], image.shape[0], new_shape[1], image.shape[1]).mean(axis=(1, 3))
 

@@ -36,7 +36,7 @@ def cloud(n=120, d=6, c=3, seed=0):
 
 
 def blocked(X, n_blocks, weights=None, seed=0):
-    """Prepared rows in blocks, in the order they have."""
+    """Return prepared rows in blocks."""
     n, d = X.shape
     weights = np.ones(n) if weights is None else weights
     same = LinearMap(np.eye(d), np.zeros(d), "none")
@@ -52,7 +52,7 @@ def pooled(rows, c, k, m=None, n_iter=1, affinity=None):
 
 
 def dense_pruned(X, onto, blocks, scale, alpha_c, diagonal):
-    """Δ within blocks: entries of PP' times `scale` off the diagonal, as they are on it; pruned block by block."""
+    """Return Δ within blocks, pruned block by block: entries of PP', times `scale` off the diagonal."""
     P = X @ onto
     out = np.zeros((len(X), len(X)))
     for block in blocks:
@@ -161,7 +161,7 @@ def test_the_shuffle_leaves_no_trace_of_the_order():
     n = 20_000
     places = shuffled(np.arange(n), n, 0)
     assert abs(np.corrcoef(np.arange(n), places)[0, 1]) < 4 / np.sqrt(n)
-    # Neighbouring rows meet in one of 20 blocks as often as chance has it, within five standard errors.
+    # Neighbouring rows share one of 20 blocks as often as by chance, within five standard errors.
     block = places * 20 // n
     together = (block[1:] == block[:-1]).mean()
     assert abs(together - 1 / 20) < 5 * np.sqrt(0.05 * 0.95 / n)

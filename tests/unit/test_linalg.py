@@ -85,7 +85,7 @@ def test_leading_columns_of_a_whitening_give_left_singular_vectors(rng):
 
 def test_another_solver_is_the_one_that_runs(rng):
     A, B, _ = random_pencil(rng, 5)
-    B[0] = B[:, 0] = 0.0  # a direction without variance, so that the range must be looked for
+    B[0] = B[:, 0] = 0.0  # a direction without variance, so that the range must be computed
     sizes = []
 
     def noted(M):
@@ -154,7 +154,7 @@ def test_degrees_that_are_positive_are_whitened_as_they_are(rng):
 
 
 def test_directions_of_negative_or_no_degree_are_raised_and_kept(rng):
-    # Degrees by direction -3, 0, 1, 2 against even ones of 2: eigenvalues of the raised pencil are l + R over b + R.
+    # Degrees -3, 0, 1, 2 by direction, even ones of 2. Eigenvalues of the raised pencil are (l + R) / (b + R).
     Q = rng.standard_normal((4, 4))
     even, degrees = 2.0, np.array([-3.0, 0.0, 1.0, 2.0])
     B, E = Q.T @ np.diag(degrees) @ Q, even * Q.T @ Q

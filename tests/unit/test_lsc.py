@@ -16,7 +16,7 @@ from adaam.estimators.lsc import LSC, chosen_landmarks, landmark_directions, lan
 
 
 def dense_weights(X, U, r, h):
-    """z_ij = K(x_i, u_j) over the r nearest landmarks, made to sum to 1."""
+    """z_ij = K(x_i, u_j) over the r nearest landmarks, normalized to sum to 1."""
     D = cdist(X, U, "sqeuclidean")
     Z = np.zeros_like(D)
     for i, d in enumerate(D):

@@ -1,4 +1,4 @@
-"""The registry of compared methods: all of them run, and say of themselves what is so."""
+"""The registry of compared methods: all of them run, and what they declare is true."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ CASES = [
     if not method.package
 ]
 
-# Few rows make graphs in pieces, which the methods are right to warn of.
+# Few rows make disconnected graphs, of which the methods rightly warn.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::adaam.DisconnectedGraphWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -59,7 +59,7 @@ def test_methods_that_say_so_do_not_depend_on_the_seed(method, preparation, rows
     if method.kind == "labels":
         np.testing.assert_array_equal(first, second)
     else:
-        # Distances are what k-means sees; signs of axes are free.
+        # k-means depends on distances only; signs of axes are arbitrary.
         np.testing.assert_allclose(pdist(first), pdist(second), rtol=1e-6, atol=1e-9)
 
 

@@ -12,7 +12,7 @@ from adaam.engines.neighbors.tiles import Float32Tiles, nearest_others
 
 @pytest.fixture(autouse=True)
 def small_looks(monkeypatch):
-    """Bounds from few rows, so that small data goes through all steps."""
+    """Take bounds from few rows, so that small data goes through all steps."""
     monkeypatch.setattr(tiles, "FIRST_COLUMNS", 16)
 
 
@@ -67,7 +67,7 @@ def test_the_error_bound_holds(rng):
 
 
 def test_rows_that_float32_cannot_tell_apart_are_given_back(rng, monkeypatch):
-    # One far row makes all others a point to float32.
+    # With one far row, all others coincide in float32.
     X = rng.standard_normal((300, 2)) * 1e-9
     X[0] = 1.0
     monkeypatch.setattr(tiles, "MAX_CANDIDATES", 8)

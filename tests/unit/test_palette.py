@@ -1,4 +1,4 @@
-"""Colours of clusters can be told apart, by most kinds of colour vision, on either ground."""
+"""Colours of clusters can be distinguished with most kinds of colour vision, on light and on dark backgrounds."""
 
 import numpy as np
 import pytest

@@ -31,8 +31,9 @@ from adaam.partition import (
     row_modularity,
     tree_of,
 )
-from adaam.partition.separation import EXTENT_ROWS, halved_cloud, splits
+from adaam.partition.separation import EXTENT_ROWS, halved_cloud, least_first_split, splits
 from adaam.scores import adjusted_rand_index
+from adaam.selection.count import SMALLEST
 
 ENGINE = CPUEngine()
 
@@ -111,7 +112,7 @@ def test_weighted_rows_have_the_links_of_their_copies():
     weights = rng.integers(1, 4, size=25).astype(float)
     copies = np.repeat(np.arange(25), weights.astype(int))
     merged = dense(ENGINE.neighbor_graph(X, 6, weights).links(weights))
-    # Places given by every single copy, ties among copies shared.
+    # Neighbours of every single copy, with ties among copies shared.
     repeated = X[copies]
     distances = np.linalg.norm(repeated[:, None] - repeated, axis=2)
     A = np.zeros_like(distances)
@@ -217,7 +218,7 @@ def test_links_to_labels_and_contracted_links_are_the_dense_sums():
 
 
 def moves_by_definition(A, labels, totals, scale, nodes):
-    """Gains of every label for each node, from a dense matrix; labels without a link are no choice."""
+    """Return each node's highest gain among linked labels, its label, and the gain of staying, from a dense matrix."""
     member = np.eye(len(totals))[labels]
     sums, mine = (A - np.diag(np.diag(A))) @ member, A.sum(axis=1)
     gains = sums - scale * mine[:, None] * (totals - member * mine[:, None])
@@ -232,7 +233,7 @@ def test_a_sweep_moves_nodes_by_the_definition(kind, monkeypatch):
         monkeypatch.setattr(links_module, "TABLE_ENTRIES", 0)
     rng = np.random.default_rng(3)
     for n_labels in (2, 7, 40):
-        A = rng.integers(0, 3, (40, 40)) * (rng.random((40, 40)) < 0.2) / 2  # halves: many gains are equal
+        A = rng.integers(0, 3, (40, 40)) * (rng.random((40, 40)) < 0.2) / 2  # multiples of 1/2: many gains are equal
         A = A + A.T
         labels, looked_at, waiting = rng.integers(n_labels, size=40), rng.random(40) < 0.6, rng.random(40) < 0.5
         totals, scale = np.bincount(labels, A.sum(axis=1), minlength=n_labels), 1.0 / A.sum()
@@ -285,7 +286,7 @@ def test_compiled_sweeps_move_as_the_others(seed, n):
 
 
 def test_a_consensus_does_not_hang_on_the_seed():
-    X = np.random.default_rng(0).standard_normal((400, 3))  # one cloud, cut into seven at will
+    X = np.random.default_rng(0).standard_normal((400, 3))  # one cloud, whose partition into seven is arbitrary
     each = [partition(view(X), 7, seed).labels for seed in (0, 100, 200)]
     agreed = [consensus_partition(view(X), 7, seed, 10)[0].labels for seed in (0, 100, 200)]
 
@@ -303,7 +304,7 @@ def test_a_consensus_of_equal_starts_is_one_of_them():
 
 
 def caught_in_halves():
-    """Three blobs, one taken apart and the others put together: no exchange of parts leads out."""
+    """Return three blobs, one split and the others merged: no exchange of parts improves that."""
     X, y = blobs(3, 60, seed=1)
     rows = view(X)
     found = merging(rows, 3, rows.draws(0))
@@ -422,6 +423,17 @@ def test_splits_of_blobs_are_separate_and_those_of_a_cloud_are_not():
     assert splits(cloud, merging(cloud, 2, cloud.draws(0)), 1)[0].ratio > 0.4
 
 
+@pytest.mark.parametrize("dimension", [2, 4, 8, 16, 40])
+@pytest.mark.parametrize("shape", ["normal", "uniform", "exponential", "laplace"])
+def test_the_first_split_of_a_cloud_has_no_fewer_links_than_is_told(shape, dimension):
+    for n in (120, 600):
+        X = getattr(np.random.default_rng(dimension), shape)(size=(n, dimension))
+        found = View(X, np.ones(n), ENGINE)
+        (split,) = splits(found, merging(found, 1, found.draws(0)), 1)
+        # Parts smaller than ten neighbours are no clusters, whatever joins them.
+        assert min(split.n_rows) < SMALLEST or split.ratio > least_first_split(split.dimension)
+
+
 def test_what_splits_share_is_what_the_formula_says():
     X = np.random.default_rng(0).standard_normal((300, 4))
     seen = view(X)
@@ -441,7 +453,7 @@ def test_what_splits_share_is_what_the_formula_says():
         assert sorted(split.n_rows) == sorted(part.sum() for part in parts)
         rows = parts[0] | parts[1]
         assert split.dimension == pytest.approx(np.clip(1 / inverse_dimensions[rows].mean(), 1, 4))
-        if rows.sum() <= EXTENT_ROWS:  # of more rows some are measured
+        if rows.sum() <= EXTENT_ROWS:  # of more rows, a sample is measured
             deviations = np.linalg.svd(X[rows] - X[rows].mean(axis=0), compute_uv=False)[: round(split.dimension)]
             roundness = np.exp(np.log(deviations / deviations[0]).mean())
             assert split.cloud == pytest.approx(halved_cloud(rows.sum(), split.dimension, LINKS_PER_ROW, roundness))

@@ -1,4 +1,4 @@
-"""Models outlive the process: by skops without unknown types, and by ten lines of NumPy."""
+"""Saved models: skops stores them without unknown types, and ten lines of NumPy apply them."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a fit tells while it runs: nothing by default, its phases to the log, to `verbose` and to callbacks."""
+"""Progress of a fit: silent by default; its phases go to the log, to `verbose` and to callbacks."""
 
 import logging
 import re
@@ -86,7 +86,7 @@ print(AdaAM(2, n_neighbors=9).fit_transform(rows).shape, LPP(2).fit_transform(ro
         import sklearn.callback  # noqa: F401
     except ImportError:
         pytest.skip("there is no sklearn.callback to hide")
-    # scikit-learn itself imports it, so it is hidden from us alone.
+    # scikit-learn itself imports it, so it is hidden from adaam only.
     used = ("base", "cluster", "neighbors", "decomposition", "metrics", "pipeline")
     code = "".join(f"import sklearn.{name}\n" for name in used) + code
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -94,7 +94,7 @@ print(AdaAM(2, n_neighbors=9).fit_transform(rows).shape, LPP(2).fit_transform(ro
 
 
 class Recorder:
-    """A callback that remembers what it was told."""
+    """A callback that records its calls."""
 
     max_propagation_depth = None
 
@@ -219,7 +219,7 @@ def test_callbacks_see_a_search_and_each_candidate_in_it(recorder):
 def test_callbacks_of_a_clusterer_see_the_phases_of_its_learner(recorder):
     AdaAMClustering(3, learner=AdaAM(3)).set_callbacks(recorder).fit(X)
     ended = [name for act, name in recorder.told if act == "end"]
-    # The fit of the learner is the phase "metric" itself, and goes by its own name.
+    # The fit of the learner takes the place of the phase "metric", under its own name.
     assert ended == ["distinct rows", *PHASES[AdaAM], "fit", "partition", "labels", "fit"]
 
 
@@ -235,7 +235,7 @@ def test_a_learner_without_callbacks_is_one_phase(recorder):
 
 
 def test_callbacks_that_go_everywhere_belong_to_the_clusterer_as_in_pipelines(recorder):
-    """scikit-learn's rule for all models that hold others."""
+    """scikit-learn's rule for all meta-estimators."""
     with pytest.raises(TypeError, match="Register them directly on the meta-estimator"):
         AdaAMClustering(3, learner=AdaAM(3).set_callbacks(recorder)).fit(X)
 

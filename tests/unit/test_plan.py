@@ -1,4 +1,4 @@
-"""Plans: what is read, what is refused and how, and what they expand into."""
+"""Plans: what is read, what is refused with which message, and the cases that they expand into."""
 
 import pytest
 

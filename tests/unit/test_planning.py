@@ -1,4 +1,4 @@
-"""What a fit will do, told beforehand."""
+"""Plans: what a fit will do, computed beforehand."""
 
 import numpy as np
 import pytest

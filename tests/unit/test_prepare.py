@@ -131,7 +131,7 @@ def test_rows_too_short_to_have_a_direction_are_told_of_and_stay(rng):
 
 
 def test_rows_longer_than_the_largest_number_are_refused(rng):
-    """Their scale was one over infinity, so that they passed for zero."""
+    """Regression: their scale was one over infinity, so they were treated as zero."""
     X = rng.standard_normal((10, 4))
     X[3] = 1e308
     with pytest.raises(ValueError, match="length overflows in float64"):
@@ -154,7 +154,7 @@ def test_the_gram_matrix_of_principal_components_is_known_beforehand(name, form,
     sample = Sample(prepared.apply(form(X), ENGINE), weights, ENGINE, prepared.spreads)
     made = ENGINE.cross(sample.X, sample.X, weights)
     np.testing.assert_allclose(sample.gram, made, atol=1e-12 * made.max())
-    assert np.count_nonzero(sample.gram) == len(made)  # not made from the rows
+    assert np.count_nonzero(sample.gram) == len(made)  # diagonal: not computed from the rows
 
 
 def test_weakly_determined_components_have_their_gram_matrix_made(rng):
@@ -167,7 +167,7 @@ def test_weakly_determined_components_have_their_gram_matrix_made(rng):
 def test_columns_of_zeros_change_no_scatter_matrix(dtype, rng):
     X = rng.integers(-2, 3, size=(50, 9)).astype(dtype)
     X[:, [0, 4]] = 0.0
-    X[::2, 7], X[1::2, 7] = 1.0, -1.0  # of mean zero, and not of zeros
+    X[::2, 7], X[1::2, 7] = 1.0, -1.0  # mean zero, but not all zeros
     scale, weights = rng.uniform(0.5, 2.0, size=50), rng.uniform(0.5, 2.0, size=50)
     for mean in (X.mean(axis=0, dtype=np.float64), np.zeros(9)):
         Z = X * scale[:, None] - mean
@@ -202,7 +202,7 @@ def test_a_column_of_another_unit_is_named_with_the_way_out(form):
     message = rf"Column '{name}' of X has 99.9. % of the variance of all 3 columns.*preparation=\"standard\""
     with pytest.warns(UnlikeUnitsWarning, match=message):
         AdaAM(2, n_neighbors=20).fit(X)
-    AdaAM(2, n_neighbors=20, preparation="standard").fit(X)  # the way out is silent
+    AdaAM(2, n_neighbors=20, preparation="standard").fit(X)  # the suggested setting gives no warning
 
 
 def test_like_units_and_single_columns_pass_without_a_word(rng):
@@ -210,5 +210,5 @@ def test_like_units_and_single_columns_pass_without_a_word(rng):
     AdaAM(2, n_neighbors=20).fit(X * [1.0, 2.0, 3.0])
     AdaAM(2, n_neighbors=20, preparation="linear").fit(100 * X[:, :1])
     AdaAM(2, n_neighbors=20, preparation="linear").fit(X * [0.0, 100.0, 0.0])
-    X[0, 0] = 100.0  # an outlier is no unit
+    X[0, 0] = 100.0  # an outlier is not another unit
     AdaAM(2, n_neighbors=20).fit(X)

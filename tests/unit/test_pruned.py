@@ -1,4 +1,4 @@
-"""Pruned affinities by NumPy: the exact cut, and the Gram matrix of what it keeps."""
+"""Pruned affinities by NumPy: the exact cut, and the Gram matrix of the kept entries."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from adaam.engines.pruned.cut import Bracket, exact_cut
 
 
 def dense_cut(P, t, weights, diagonal):
-    """The t-th largest magnitude by sorting every entry, each as often as it counts."""
+    """Return the t-th largest magnitude by sorting all entries, counted with multiplicity."""
     S = np.abs(P @ P.T)
     counts = np.outer(weights, weights)
     np.fill_diagonal(counts, diagonal)
@@ -25,7 +25,7 @@ def dense_cut(P, t, weights, diagonal):
 
 
 def cut(P, t, weights, diagonal, screened=False):
-    """The cut as the CPU engine counts for it, in tiles of 64 rows: several of them already on small data."""
+    """Return the cut that the CPU engine finds, with tiles of 64 rows, of which even small data has several."""
     return exact_cut(cpu._Entries(P, np.asarray(weights), np.asarray(diagonal), 64, screened), t)
 
 
@@ -44,7 +44,7 @@ def test_cut_equals_the_sorted_oracle(n, share, rng):
 @settings(deadline=None, max_examples=50)
 @given(st.integers(0, 10**6), st.integers(2, 90), st.integers(1, 3), st.floats(0.0, 1.0))
 def test_cut_is_exact_on_ties(seed, n, r, share):
-    # Small whole numbers: products are exact in any order, and almost all entries are tied.
+    # Small integers: products are exact in any order, and almost all entries are tied.
     P = np.random.default_rng(seed).integers(-2, 3, size=(n, r)).astype(float)
     t = max(1, int(share * n * n))
     assert cut(P, t, *whole(P)) == oracles.cut(P @ P.T, t)

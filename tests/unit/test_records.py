@@ -1,4 +1,4 @@
-"""Records: what is written is read back, what a crash leaves is set aside, and what is not ours is left alone."""
+"""Records: what is written is read back, remains of a crash are set aside, and foreign files are left alone."""
 
 import errno
 import gzip
@@ -72,7 +72,7 @@ def test_zeros_that_a_power_cut_leaves_are_torn(tmp_path):
 )
 @pytest.mark.parametrize("n_before", [0, 1])
 def test_what_is_not_a_torn_line_of_ours_is_refused_and_left_alone(tmp_path, tail, n_before):
-    """1,000 lines of a user's own file of this name were cut to nothing."""
+    """Regression: 1,000 lines of a user's own file of this name were truncated to nothing."""
     path = tmp_path / "records.jsonl"
     content = b"".join(map(line_of, RECORDS[:n_before])) + tail * 1000
     path.write_bytes(content)
@@ -83,7 +83,7 @@ def test_what_is_not_a_torn_line_of_ours_is_refused_and_left_alone(tmp_path, tai
 
 
 def test_a_small_file_of_many_lines_is_refused_at_once(tmp_path):
-    """40 kB of packed newlines took 282 s."""
+    """Regression: 40 kB of compressed newlines took 282 s."""
     path = tmp_path / "records.jsonl.gz"
     path.write_bytes(gzip.compress(b"\n" * (1 << 26)))
     start = time.monotonic()
@@ -129,7 +129,7 @@ HISTOGRAM = SCORE | {"kind": "histogram", "counts": [1, 2], "top": 1.0, "cut": 0
     ],
 )
 def test_a_record_that_cannot_be_shown_is_refused_by_its_line_and_field(record, message):
-    """Sound checksums around wrong contents raised KeyError, ZeroDivisionError and others in the tables."""
+    """Regression: wrong contents with valid checksums raised KeyError, ZeroDivisionError and others in the tables."""
     with pytest.raises(RecordsError, match=f"line 2 .*{message}"):
         parse(BytesIO(line_of(SCORE) + line_of(record)))
     assert parse(BytesIO(line_of(SCORE) + line_of(HISTOGRAM))).records == [SCORE, HISTOGRAM]

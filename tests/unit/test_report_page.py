@@ -1,4 +1,4 @@
-"""The page as text: pictures, tables, findings and origins as pure functions, and nothing that breaks out."""
+"""The page as text: images, tables, findings and provenance as pure functions, and no injection of HTML."""
 
 import io
 import json
@@ -78,7 +78,7 @@ def exhibit():
 
 
 def overview(records):
-    """Standings of the default cases, and the sentences about them."""
+    """Return the standings of the default cases, and the sentences about them."""
     sets = standings(default_summaries(records))
     return sets, findings(sets)
 
@@ -119,7 +119,7 @@ def test_the_scale_of_components_is_symmetric_and_its_middle_is_light():
     palette = diverging_palette()
     assert palette.shape == (256, 3)
     assert palette[128].min() > 235
-    # Equal sizes of either sign are about equally dark.
+    # Equal magnitudes of either sign are about equally dark.
     brightness = palette.mean(axis=1)
     assert abs(brightness[1] - brightness[255]) < 25
 
@@ -305,7 +305,7 @@ def test_a_name_that_ends_scripts_ends_none(exhibit):
     records = [{**SESSION, "command": EVIL, "commit": EVIL}, record("adaam", 0.5, dataset=EVIL), record(EVIL, 0.6)]
     shown = page(records, [evil], "/* charts */")
     assert "alert(1)</script>" not in shown
-    # The theme, the data, one exhibit, the charting library, and what draws.
+    # The theme, the data, one exhibit, the charting library, and the code that draws.
     assert len(re.findall("<script", shown)) == shown.count("</script>") == 5
 
 
@@ -365,7 +365,7 @@ def test_the_page_is_written_whole_with_the_library_once(tmp_path, exhibit):
 
 
 def test_only_times_of_cases_that_ran_alone_on_one_machine_are_shown():
-    """A table said 15.57 s and a figure 1.8 s of the same fit: one ran beside fourteen others."""
+    """Regression: a table gave 15.57 s and a figure 1.8 s for the same fit; one ran beside fourteen others."""
 
     def session(machine, jobs):
         return {"kind": "session", "machine": machine, "jobs": jobs}

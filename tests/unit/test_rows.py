@@ -92,7 +92,7 @@ SOURCES = [
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Sources hand out 14 rows at a time, and none is small enough to be loaded."""
+    """Let sources yield 14 rows at a time, and none be small enough to be loaded."""
     monkeypatch.setattr(sources, "BLOCK_BYTES", 14 * 6 * 8)
     monkeypatch.setattr(stored_rows, "LOADED_BYTES", 0)
 
@@ -109,7 +109,7 @@ def test_every_source_gives_the_rows_in_order_and_again(make, tmp_path, small_bl
     source = as_rows(make(tmp_path))
     for _ in range(2):
         blocks = list(source.blocks())
-        # A chunk of a Zarr array is read whole; one written by default holds all these rows.
+        # A chunk of a Zarr array is read whole; a chunk of the default size holds all these rows.
         assert max(len(block) for block in blocks) <= (240 if "zarr" in make.__name__ else 22)
         np.testing.assert_array_equal(np.vstack(blocks), X)
     assert source.n_features == 6
@@ -400,7 +400,7 @@ def test_a_source_of_fewer_rows_than_clusters_is_refused():
 
 
 def test_reading_takes_bounded_time_to_open(tmp_path):
-    """A file of 2 GB, never touched: opening and planning read its header alone."""
+    """A sparse file of 2 GB: opening and planning read only its header."""
     np.lib.format.open_memmap(tmp_path / "sparse.npy", "w+", np.float64, (2_500_000, 100)).flush()
     start = time.process_time()
     source = open_rows(tmp_path / "sparse.npy")

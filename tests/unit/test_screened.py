@@ -19,7 +19,7 @@ from adaam.engines.pruned import screened
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    """Several tiles already on small data."""
+    """Use small tiles, so that small data has several."""
     monkeypatch.setattr(screened, "TILE_COLUMNS", 64)
     monkeypatch.setattr(screened, "MAX_TILE_ROWS", 100)
 
@@ -52,7 +52,7 @@ def test_pruned_gram_is_the_dense_one(n, threshold, rng):
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10**6), st.integers(2, 160), st.integers(1, 5), st.floats(-150, 150))
 def test_what_is_kept_is_decided_in_float64(seed, n, r, scale):
-    # Small whole numbers times a power of ten: most magnitudes equal the threshold, or miss it by a hair.
+    # Small integers times a power of two: most magnitudes equal the threshold, or nearly so.
     rng = np.random.default_rng(seed)
     P = rng.integers(-2, 3, size=(n, r)).astype(float) * 2.0 ** round(scale)
     P *= 1.0 + rng.integers(-1, 2, size=(n, 1)) * 2.0**-40
@@ -86,7 +86,7 @@ def test_cut_is_exact_on_ties(seed, n, r, share):
 
 
 def graph_half(n, rng, per_row=3):
-    """Half of a sparse affinity, with entries on its diagonal as copies of rows leave them."""
+    """Return half of a sparse affinity, with diagonal entries as from copies of rows."""
     rows, columns = np.repeat(np.arange(n), per_row), rng.integers(n, size=n * per_row)
     return HostHalf(csr_array((rng.random(n * per_row), (rows, columns)), shape=(n, n)))
 
@@ -101,7 +101,7 @@ def dense_laplacian(P, cut, X, weights, half):
 
 
 def check_one_pass(P, X, t, weights, diagonal, tolerance=1e-12, half=None):
-    """Compare with the dense matrix; whether there was an answer."""
+    """Compare with the dense matrix; return whether one pass gave a result."""
     found = screened.cut_laplacian(P, t, X, weights, diagonal, half)
     if found is None:
         return False
@@ -146,7 +146,7 @@ def test_a_bracket_that_missed_costs_a_second_pass_and_nothing_else(guess, rng, 
 
 
 def test_sums_over_many_rows_in_float32_lose_less_than_a_hundred_millionth(rng):
-    # Columns of very different variance: errors are small beside the columns that they belong to.
+    # Columns of very different variance: errors are small relative to their columns.
     n = screened.MANY_ROWS
     P = np.linalg.qr(rng.standard_normal((n, 4)))[0]
     X = rng.standard_normal((n, 12)) * 10.0 ** -np.arange(12)

@@ -15,7 +15,7 @@ from adaam.engines.neighbors import search
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    """Several tiles, and several leaves, already on small data."""
+    """Use small tiles and leaves, so that small data has several."""
     monkeypatch.setattr(search, "TILE_ROWS", 40)
     monkeypatch.setattr(search, "LEAF_ROWS", 32)
 
@@ -34,7 +34,7 @@ def assert_nearest(X, k):
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 10**6), st.integers(40, 300), st.sampled_from([1, 3, 64, 65, 150]), st.integers(1, 8))
 def test_neighbours_are_those_of_the_oracle(seed, n, d, k):
-    # Columns of falling variance, as principal components have, away from the origin.
+    # Columns of decreasing variance, like principal components, away from the origin.
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-3, 3) / np.arange(1, d + 1) + rng.standard_normal(d)
     assert_nearest(X, k)
@@ -89,7 +89,7 @@ def test_a_guess_names_k_others_and_measures_them(rng, k, leaf_rows):
     exact = (np.linalg.norm(X[order][:, None] - X[order][indices], axis=2) / scaling.peak) ** 2
     assert np.abs(distances - exact).max() <= rows.error
     assert (np.diff(distances, axis=1) >= 0).all()
-    # Of the leaves' rows most of the nearest are found.
+    # Most of the nearest rows within the leaves are found.
     true = np.sort(np.linalg.norm(X[order][:, None] - X[order], axis=2), axis=1)[:, k] / scaling.peak
     assert (distances[:, -1] >= true**2 - rows.error).all()
     if leaf_rows == 600:

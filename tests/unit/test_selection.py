@@ -1,4 +1,4 @@
-"""Choosing without labels: the family, the climb, the report, the number of clusters, and the clusterer on top."""
+"""Selection without labels: candidates, search, its summary, the number of clusters, and the clusterer."""
 
 import numpy as np
 import pytest
@@ -198,6 +198,16 @@ def test_pieces_of_a_cloud_that_link_to_all_others_are_not_separate():
     assert AdaAMClustering("auto").fit(X).n_clusters_ == 1
 
 
+def test_clusters_that_overlap_in_many_dimensions_are_not_one_cloud():
+    # Their first split has 0.5 to 0.8 of the links of a cloud's, and clouds in 20 dimensions never have less than 1.
+    rng = np.random.default_rng(0)
+    X = 2.5 * np.eye(3, 20)[np.arange(1500) % 3] + rng.standard_normal((1500, 20))
+    count = AdaAMClustering("auto").fit(X).selection_.count
+    assert count.n_clusters > 1
+    assert count.low <= 3 <= count.high
+    assert count.separations[0] > SEPARATE
+
+
 @pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
 def test_tables_whose_clusters_touch_are_not_one_cluster(load):
     X, y = load(return_X_y=True)
@@ -238,7 +248,7 @@ def test_maps_of_rows_that_separate_are_kept_and_few_rows_are_not_halved():
     X = np.repeat(6.0 * rng.standard_normal((8, 20)), 60, axis=0) + rng.standard_normal((480, 20))
     (source,) = prepared_rows(X, np.ones(480), np.arange(480), ENGINE, ("linear",))
     assert sound_maps(source, 8)[1] == []
-    assert sound_maps(source.some(np.arange(100)), 8)[1] == []  # too few rows for each cluster to tell
+    assert sound_maps(source.some(np.arange(100)), 8)[1] == []  # too few rows per cluster to decide
 
 
 def test_search_with_one_head_uses_it_on_every_metric():

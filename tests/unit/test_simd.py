@@ -1,4 +1,4 @@
-"""Vectors in registers against NumPy, and rows laid out for them."""
+"""SIMD vectors against NumPy, and rows packed for them."""
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_sums_of_lanes_are_those_of_numpy(dtype, rng):
 def test_bits_stand_for_numbers_that_reach_or_stay_within(dtype, rng):
     for least in (-1.0, 0.0, 0.5, 9.0):
         A, limits = rng.standard_normal(WORD + 1).astype(dtype), rng.standard_normal(WORD).astype(dtype)
-        A[4], limits[7] = np.nan, A[8]  # what is no number reaches nothing; equal counts
+        A[4], limits[7] = np.nan, A[8]  # NaN reaches no threshold; equality counts
         far, near = (np.array([int(word) >> place & 1 for place in range(64)]) for word in _bits(A, least, limits))
         with np.errstate(invalid="ignore"):
             np.testing.assert_array_equal(far, np.abs(A[1:]) >= least)
@@ -101,7 +101,7 @@ def test_marks_are_found_wherever_they_stand(n, rng):
     for share in (0.0, 0.05, 0.5, 1.0):
         for start in (0, n // 3, n - 1, n):
             marks = rng.random(n) < share
-            room = np.ones(-(-n // 64) * 64, bool)  # what lies beyond the entries must not count
+            room = np.ones(-(-n // 64) * 64, bool)  # bits beyond the entries must not count
             room[:n] = marks
             words = np.packbits(room, bitorder="little").view(np.uint64)
             places = np.empty(n + 4, np.int32)

@@ -1,4 +1,4 @@
-"""Cases that want a package: left out with the reason where it is missing, run where it is not."""
+"""Cases that need a package: left out with the reason if it is missing, otherwise run."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ PLAN = "rounds = 1\n[experiments.a]\ndatasets = ['digits']\nmethods = ['kmeans',
 
 @pytest.fixture
 def without(monkeypatch):
-    """UMAP asks for a package that nobody has."""
+    """Let UMAP require a package that does not exist."""
     monkeypatch.setitem(METHODS, "umap", dataclasses.replace(METHODS["umap"], package="no-such-package"))
 
 

@@ -69,7 +69,7 @@ def test_a_model_comes_back_whole(model, tmp_path):
     assert set(vars(again)) == set(vars(model))
     if hasattr(model, "predict"):
         np.testing.assert_array_equal(again.predict(FRAME), model.labels_)
-    again.fit(FRAME)  # and can be fitted anew
+    again.fit(FRAME)  # and can be fitted again
 
 
 @pytest.mark.parametrize("model", [CAN(2), LSC(3, n_landmarks=30)], ids=str)
@@ -125,7 +125,7 @@ def swap(header, one, other):
 
 
 def rewritten(path, change):
-    """The model file with its header changed."""
+    """Rewrite a model file with a changed header."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     header = json.loads(members["header.json"])
@@ -207,7 +207,7 @@ def flipped(content, place):
 
 @pytest.mark.parametrize("model", [*MODELS, CAN(2), LSC(3, n_landmarks=30)], ids=str)
 def test_no_flipped_bit_of_an_array_header_passes(model, tmp_path):
-    """A smaller shape was read without the end being reached, so the checksum was never compared."""
+    """Regression: with a smaller shape the end was not reached, so the checksum was never compared."""
     path = tmp_path / "model.adaam"
     adaam.save(model.fit(X), path)
     whole = path.read_bytes()
@@ -222,7 +222,7 @@ def test_no_flipped_bit_of_an_array_header_passes(model, tmp_path):
 
 
 def test_a_flipped_bit_anywhere_is_refused_or_changes_nothing(model_file):
-    """Dates and the like, which say nothing about the model, are all that may differ."""
+    """Only metadata such as dates, which do not affect the model, may differ."""
     whole, Z = model_file.read_bytes(), adaam.load(model_file).transform(X)
     n_read = 0
     for place in np.random.default_rng(1).choice(8 * len(whole), 600, replace=False):
@@ -238,7 +238,7 @@ def test_a_flipped_bit_anywhere_is_refused_or_changes_nothing(model_file):
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_what_unpacks_without_bounds_is_not_unpacked(tmp_path, method):
-    """bz2 and LZMA made 3 GB from 13 kB, whatever max_bytes and the sizes said."""
+    """Regression: bz2 and LZMA unpacked 13 kB to 3 GB, whatever max_bytes and the stated sizes."""
     path = tmp_path / "bomb.adaam"
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("header.json", "{}")
@@ -372,6 +372,6 @@ def test_a_write_that_fails_half_way_leaves_the_old_file(model_file, monkeypatch
 
 
 def test_a_model_of_an_earlier_version_is_read():
-    """Written by the first version of the format, before shapes were compared."""
+    """Written by the first version of the format, before shapes were checked."""
     model = adaam.load(Path(__file__).parent / "models" / "adaam-0.1.0.adaam")
     np.testing.assert_allclose(np.abs(model.transform(FRAME)), np.abs(AdaAM(3).fit(FRAME).transform(FRAME)), atol=1e-8)

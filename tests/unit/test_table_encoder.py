@@ -1,4 +1,4 @@
-"""Columns of every kind turned into numbers, by defaults that are told and by what the user asks for."""
+"""Columns of every kind are turned into numbers, by defaults that are reported or as the user requests."""
 
 import contextlib
 import json
@@ -342,7 +342,7 @@ def test_whatever_a_text_file_holds_is_read_or_refused_with_a_reason():
     "cell", ["1" * 120_000 + "x", "1." * 60_000, "1,.2" * 30_000, "2024-01-01 " * 10_000, "a " * 60_000]
 )
 def test_a_very_long_cell_takes_no_time(cell):
-    """Patterns of numbers and dates would take minutes on it."""
+    """Regular expressions for numbers and dates would take minutes on it."""
     text = "a;b\n" + "".join(f"{cell};{i * 0.5}\n" for i in range(5)) + "1;2\n"
     start = perf_counter()
     with contextlib.suppress(TableError):
@@ -391,7 +391,7 @@ def test_a_list_or_struct_of_a_parquet_table_becomes_columns():
 
 
 def clustered(**columns):
-    """A frame of these columns beside one of numbers and one of categories."""
+    """Return a frame of these columns, a numeric one and a categorical one."""
     n = len(next(iter(columns.values())))
     return pd.DataFrame(columns | {"v": rng.normal(size=n), "town": ["A", "B"] * (n // 2)})
 

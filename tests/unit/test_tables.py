@@ -117,7 +117,7 @@ def test_tables_begin_with_the_most_accurate_method():
     runs = [("kmeans", 0.5), ("adaam-clustering", 0.9), ("adaam", 0.7)]
     records = [record(method, acc, dataset=dataset) for dataset in ("usps", "umist") for method, acc in runs]
     table1, scores = all_tables([*records, record("pcan", 0.95)])[:2]
-    # What was run on fewer sets comes after what was run on all of them.
+    # Methods that were run on fewer sets come after those that were run on all.
     assert [row[0].text for row in table1.rows] == ["AdaAMClustering", "AdaAM", "k-means", "PCAN"]
     found = [(row[0].text, row[1].text) for row in scores.rows]
     assert found[:4] == [("UMIST", "AdaAMClustering"), ("UMIST", "AdaAM"), ("UMIST", "k-means"), ("USPS", "PCAN")]
@@ -239,7 +239,7 @@ def test_what_was_left_out_stands_below_the_first_table():
 
 
 def test_names_that_look_like_formulas_are_words_to_a_spreadsheet():
-    """A data set of the user's may be named =cmd|...; a heading holds its name."""
+    """A user's data set may be named =cmd|..., and headings contain its name."""
     cells = tuple(map(Cell, ("@a", "-0.50")))
     shown = csv_text(Table("t", "T", ("data set", "=1+1 avg"), (cells,), 1))
     assert shown == "data set,'=1+1 avg\n'@a,-0.50\n"

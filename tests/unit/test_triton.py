@@ -13,7 +13,7 @@ pytest.importorskip("triton", reason="triton is not installed")
 
 @pytest.mark.parametrize("case", ["cut", "pruned_gram", "neighbors", "sweeps"])
 def test_fused_kernels_agree_with_plain_tiles(case):
-    # Kernels are interpreted, or not, from the moment Triton is imported: hence a process of their own.
+    # Triton decides on import whether kernels are interpreted, so each case runs in a separate process.
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     script = Path(__file__).parent.parent / "triton_cases.py"
     run = subprocess.run([sys.executable, str(script), case], env=environment, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""The row of UMAP + k-means, with umap-learn itself."""
+"""The method UMAP + k-means, with umap-learn itself."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_methods_fitted_once_stay_so():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_each_round_is_a_fit_of_its_own_and_repeats_and_umap_follows_a_learned_metric():
-    """One test, since whatever comes first has to wait for the compiler."""
+    """A single test, since the first use of UMAP waits for the compiler."""
     umap = pytest.importorskip("umap")
     digits = load_digits()
     X, y = digits.data[:200], digits.target[:200]

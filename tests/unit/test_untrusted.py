@@ -1,4 +1,4 @@
-"""Data files from elsewhere: one class of errors with file and cause, bounded memory and time, nothing run."""
+"""Untrusted data files: one class of errors with file and cause, bounded memory and time, no code executed."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from adaam.bench.data_files import DataFileError, read_mat, read_npz
 from adaam.rows import RowsError, open_rows
 from adaam.untrusted import UnreadableFileError, array_of, check_directory
 
-BRACKETS = b"\x93NUMPY\x01\x00v\x00" + b"(" * 118  # the header is no Python, which raised a TokenError
+BRACKETS = b"\x93NUMPY\x01\x00v\x00" + b"(" * 118  # the header is not Python, which raised a TokenError
 X, Y = np.arange(12.0).reshape(4, 3), np.array([0, 1, 0, 1])
 
 
@@ -35,14 +35,14 @@ def npy(array, **changed):
 
 
 def test_a_sparse_matrix_in_a_mat_file_is_refused(tmp_path):
-    """SciPy's reader ended the process where indices pointed outside the array."""
+    """SciPy's reader crashed the process if indices pointed outside the array."""
     savemat(tmp_path / "rows.mat", {"fea": csc_array(X), "gnd": Y})
     with pytest.raises(DataFileError, match=r"fea is of class 5, not a matrix of real numbers, stored in full"):
         read_mat(tmp_path / "rows.mat")
 
 
 def test_a_matrix_of_a_type_that_is_not_known_is_refused(tmp_path):
-    """SciPy's reader ended the process: it looked the type up without a bound."""
+    """SciPy's reader crashed the process: it looked up the type without a bounds check."""
     savemat(tmp_path / "rows.mat", {"fea": X, "gnd": Y})
     content = (tmp_path / "rows.mat").read_bytes()
     place = content.find(struct.pack("<2I", 9, 96))
@@ -94,7 +94,7 @@ def test_an_array_is_read_as_numpy_reads_it():
 def test_the_list_of_members_is_measured_in_large_archives_too(tmp_path):
     path = tmp_path / "large.zip"
     with zipfile.ZipFile(path, "w") as archive:
-        for number in range(70_000):  # more than the older form of the format counts
+        for number in range(70_000):  # more than the zip format counts without its 64-bit extension
             archive.writestr(str(number), b"")
     with path.open("rb") as stream, pytest.raises(UnreadableFileError, match="list of members takes"):
         check_directory(stream)
@@ -118,7 +118,7 @@ def test_damaged_npy_files_raise_one_class(tmp_path, content):
 
 
 class Runs:
-    """Leaves a file where it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, path):
         self.path = str(path)
@@ -128,7 +128,7 @@ class Runs:
 
 
 def described(folder, **changes):
-    """A Zarr array whose description is changed."""
+    """Write a Zarr array with changed metadata."""
     zarr = pytest.importorskip("zarr")
     array = zarr.open(str(folder), mode="w", shape=X.shape, chunks=(2, 3), dtype="f8", zarr_format=2)
     array[:] = X
@@ -138,7 +138,7 @@ def described(folder, **changes):
 
 
 def test_a_pickle_in_a_chunk_is_never_opened(tmp_path):
-    """A filter of Zarr's runs what is in a chunk, whatever the type of the array."""
+    """A Zarr filter can unpickle chunks, whatever the dtype of the array."""
     folder = described(tmp_path / "rows.zarr", filters=[{"id": "pickle"}], compressor=None)
     for name in ("0.0", "1.0"):
         (folder / name).write_bytes(pickle.dumps(Runs(tmp_path / "run")))
@@ -175,7 +175,7 @@ def test_a_summary_of_a_group_cannot_describe_an_array_otherwise(tmp_path):
     ],
 )
 def test_damaged_zarr_arrays_raise_one_class_soon(tmp_path, changes, message):
-    """A huge shape hung; others raised KeyError, ZeroDivisionError and MemoryError."""
+    """Regression: a huge shape hung; others raised KeyError, ZeroDivisionError and MemoryError."""
     start = time.monotonic()
     with pytest.raises(RowsError, match=message):
         list(open_rows(described(tmp_path / "rows.zarr", **changes)).blocks())
@@ -194,7 +194,7 @@ def hdf5(path, change):
 
 
 def test_a_data_set_that_is_elsewhere_is_not_followed(tmp_path):
-    """A file could have shown any other file of the machine as rows."""
+    """Regression: a file could present any other file of the machine as rows."""
     (tmp_path / "secret").write_bytes(bytes(96))
     secret = str(tmp_path / "secret")
 

@@ -1,6 +1,6 @@
-"""The walk of a fit through the modules, as CONTRIBUTING lists it.
+"""The modules and functions that a fit calls, as listed in CONTRIBUTING.
 
-`python tests/unit/test_walk.py` writes the list anew.
+`python tests/unit/test_walk.py` updates the list.
 """
 
 import re
@@ -24,15 +24,15 @@ SOURCE = Path(adaam.__file__).parent
 
 
 def module_of(code):
-    """Name of the module of ours that code is written in, or None."""
+    """Return the name of the adaam module that contains a code object, or None."""
     path = Path(code.co_filename)
     return str(path.relative_to(SOURCE).with_suffix("")) if path.is_relative_to(SOURCE) else None
 
 
 def hops(work):
-    """Functions that are called from another module, in order, by module.
+    """Return the functions that are called from another module, in order, by module.
 
-    Inner functions, and what row blocks are mapped by, are no hops: they are written where they are handed over.
+    Inner functions, and functions mapped over row blocks, do not count: they are written where they are passed on.
     """
     found, modules = {}, {}
 
@@ -41,7 +41,7 @@ def hops(work):
         if called is None:
             return
         names = found.setdefault(called, {})
-        # The frame of a compiled function knows no caller, but is no frame of the interpreter either.
+        # The frame of a compiled function has no caller, but is no frame of the interpreter either.
         inner = sys._getframe(1)
         caller = inner.f_back if inner is frame else inner
         while caller is not None and modules.setdefault(caller.f_code, module_of(caller.f_code)) is None:
@@ -65,7 +65,7 @@ def hops_of_a_fit():
     rng = np.random.default_rng(0)
     clusters = rng.standard_normal((10, 120))[rng.integers(10, size=5000)]
     X = np.abs(clusters + 0.5 * rng.standard_normal((5000, 120))) * (rng.random((5000, 120)) < 0.3)
-    AdaAM(10).fit(X)  # what is done once in a process is no part of the walk
+    AdaAM(10).fit(X)  # work done once per process does not count
     return hops(lambda: AdaAM(10).fit(X))
 
 

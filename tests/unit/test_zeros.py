@@ -1,4 +1,4 @@
-"""Scatter and projection of rows with many zeros against the formula, and when they are made from the other entries."""
+"""Scatter and projection of rows with many zeros against the formula, and when they are computed from nonzeros."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ NUMBA, NUMPY = CPUEngine(kernels="numba"), CPUEngine(kernels="numpy")
 
 @pytest.fixture(autouse=True, scope="module")
 def small_parts():
-    """Several tasks, blocks and strips already on small data; the share of zeros alone decides."""
+    """Use small tasks, blocks and strips, so that small data has several; only the share of zeros decides."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled_module, "LEAST_COLUMNS", 1)
         patch.setattr(zeros, "SCATTER_ROWS", 50)
@@ -38,7 +38,7 @@ def sparse_rows(rng, n, d, share=0.2):
 
 
 def moved(X, scale, mean):
-    """Rows scale * x - mean in more digits."""
+    """Return the rows scale * x - mean in extended precision."""
     return np.longdouble(X) * np.reshape(np.broadcast_to(scale, len(X)), (-1, 1)) - np.longdouble(mean)
 
 
@@ -67,7 +67,7 @@ cases = st.tuples(
 
 
 def drawn(case):
-    """Rows with empty rows and columns among them, a scale, a mean that is not theirs, and weights."""
+    """Return rows (some rows and columns are zero), a scale, an unrelated mean, weights, and the generator."""
     seed, n, d, share, scale, weights, dtype = case
     rng = np.random.default_rng(seed)
     X = sparse_rows(rng, n, d, share).astype(dtype)
@@ -160,7 +160,7 @@ def test_few_rows_and_kernels_of_numpy_are_not_looked_at(rng, monkeypatch):
 
 
 def test_zeros_are_seen_in_tables_that_repeat():
-    # All combinations of 12 yes-or-no columns: a step of 32 rows would see five of them as fixed.
+    # All combinations of 12 binary columns: with a step of 32 rows, five of them would look constant.
     X = (np.arange(4096)[:, None] >> np.arange(12) & 1).astype(float)
     seen = compiled_module.spread_rows(X)
     assert 100 <= len(seen) <= 256
@@ -180,7 +180,7 @@ def test_bits_do_not_depend_on_threads(rng):
 
 
 def offset_rows(rng, kind, n=3000, d=70):
-    """Rows with many zeros in which some means are large beside the spread."""
+    """Return rows with many zeros in which some means are large relative to the spread."""
     X = sparse_rows(rng, n, d, 0.1)
     if kind == "equal entries":
         X = np.where(X != 0, 1e8, 0.0)
@@ -222,7 +222,7 @@ def test_large_means_cost_no_digits(kind, unit, weighted, rng):
 
 
 def test_columns_far_from_zero_in_rows_of_weight_are_left_to_dense_rows(rng):
-    # Most rows are zeros that count for nothing, so that a look at the rows does not tell of it.
+    # Most rows are zeros of weight zero, so a sample of the rows does not reveal it.
     X = np.zeros((1000, 64))
     X[::10] = sparse_rows(rng, 100, 64)
     X[::10, 0] = 1e8 + rng.standard_normal(100)
@@ -266,7 +266,7 @@ def test_fits_are_those_without_numba(preparation, weighted, rng, monkeypatch):
 
 
 def _told(product, taken):
-    """Do what a product does, and note where it was made from the entries that are not zero."""
+    """Wrap a product; record when it was computed from the nonzero entries."""
 
     def told(*arguments):
         found = product(*arguments)

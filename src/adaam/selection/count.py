@@ -7,7 +7,7 @@ import numpy as np
 
 from adaam._typing import FloatVector
 from adaam.partition import View, merging, modularity_gain
-from adaam.partition.separation import Split, splits
+from adaam.partition.separation import Split, least_first_split, splits
 from adaam.partition.view import Merging
 from adaam.selection.family import Prepared
 from adaam.selection.holdout import partition_modularity, sound_maps
@@ -15,10 +15,9 @@ from adaam.selection.holdout import partition_modularity, sound_maps
 # Two parts of a cluster are separate where fewer links join them than this share of what joins the halves of a
 # homogeneous cloud.
 SEPARATE = 0.45
-# That there are clusters at all needs less: the first split of a homogeneous cloud has 0.64 and more where it has the
-# dimension for it. In a plane, clouds have thin places to be cut at (0.44 and more).
-FIRST_SPLIT = 0.6
-FIRST_SPLIT_DIMENSION = 4.0
+# Of what the first split of a homogeneous cloud has at least (`least_first_split`), this share also counts as separate,
+# and all of it for the first split, which only tells two clusters from one.
+SEPARATE_SHARE = 0.6
 # Clusters may be separate although the groups they form touch, so that no cut from the root down is clear. What is
 # separate deeper down counts below this; pieces that a cloud is cut into border on several others, and seldom have as
 # few links (decision 0022, item 17).
@@ -28,8 +27,8 @@ BEYOND_MODULARITY = 0.1
 # Fewer rows, copies counted, than have ten neighbours of their own are no cluster.
 SMALLEST = 11
 N_STARTS = 4
-# What the range is over: thresholds, in parts of the ones above, and resolutions; those of the estimate first. They are
-# so far apart that about four ranges of five hold the number of classes (decision 0022, items 14 and 17).
+# What the range is over: factors on the thresholds above, and resolutions of modularity; those of the estimate first. The
+# range holds the number of classes in about three cases out of four (decision 0022, items 14, 17 and 18).
 SETTINGS = ((1.0, 1.0), (0.4, 1.0), (1.6, 4.0))
 # Columns for each cluster of the map that is learned for a number, and how often number and map find each other anew.
 WIDTH = 2
@@ -90,10 +89,11 @@ def count_clusters(prepared: Sequence[Prepared]) -> ClusterCount:
     """Estimate the number of clusters.
 
     Small communities of the neighbour graph are merged into a dendrogram. Going down from its root, a cluster is taken
-    apart as far as modularity takes it apart, and where its two parts are separate: fewer links join them than 0.45
-    of what would join the halves of a homogeneous cloud of the same size, extent and intrinsic dimension. Below the
-    resolution of modularity, which misses small clusters among very many, parts must be all the more separate; the
-    first split, which tells two clusters from one, may be less so.
+    apart as far as modularity takes it apart, if its two parts are separate: fewer links join them than 0.45 of what
+    would join the halves of a homogeneous cloud of the same size, extent and intrinsic dimension, or more than that in
+    many dimensions, where the split of a cloud leaves more links. Below the resolution of modularity, which misses
+    small clusters among very many, parts must be all the more separate; the first split, which tells two clusters from
+    one, may be less so.
 
     The graph of the rows as they are may mislead; but a metric is learned for a number of clusters. So the two are
     found in turn: a metric for the number that modularity makes, that number in the metric, until it repeats, as long
@@ -223,7 +223,7 @@ def _number(merged: Merging, looked_at: Sequence[Split], n_fine: int, threshold:
         counts = [int(numbers[part]) if part is not None else 1 for part in parts]
         # The last merges, of the lowest resolution, are those that modularity would not make.
         within_modularity = n_splits - i < n_fine
-        limit = SEPARATE if within_modularity else BEYOND_MODULARITY
+        limit = _limit(split, SEPARATE_SHARE) if within_modularity else BEYOND_MODULARITY
         # Above this value clouds come apart, so the range has no higher ones.
         clearly = min(threshold, 1.0) * CLEARLY_SEPARATE if within_modularity else threshold * BEYOND_MODULARITY
         large = min(split.n_rows) >= SMALLEST
@@ -235,12 +235,13 @@ def _number(merged: Merging, looked_at: Sequence[Split], n_fine: int, threshold:
     if not n_splits:
         return 1
     first_split = looked_at[0]
-    two = (
-        min(first_split.n_rows) >= SMALLEST
-        and first_split.dimension >= FIRST_SPLIT_DIMENSION
-        and first_split.ratio < FIRST_SPLIT * threshold
-    )
+    two = min(first_split.n_rows) >= SMALLEST and first_split.ratio < _limit(first_split, 1.0) * threshold
     return max(int(numbers[-1]), 2 if two else 1)
+
+
+def _limit(split: Split, share: float) -> float:
+    """Ratio below which a split separates two clusters."""
+    return max(SEPARATE, share * least_first_split(split.dimension))
 
 
 def _apart(split: Split, counts: Sequence[int]) -> int:
