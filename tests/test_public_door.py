@@ -11,6 +11,7 @@ import adaam
 
 SOURCE = Path(adaam.__file__).parent
 PUBLIC = [(name, getattr(adaam, name)) for name in adaam.__all__]
+CLASSES = [(name, thing) for name, thing in PUBLIC if inspect.isclass(thing)]
 
 
 def test_every_public_name_exists_once():
@@ -33,26 +34,27 @@ def test_every_module_opens_with_one_sentence(path):
     assert doc.splitlines()[0].endswith(".")
 
 
-@pytest.mark.parametrize(("name", "thing"), [(n, t) for n, t in PUBLIC if inspect.isclass(t)], ids=lambda x: str(x))
+@pytest.mark.parametrize(
+    ("name", "thing"), [(n, t) for n, t in CLASSES if not issubclass(t, Exception)], ids=lambda x: str(x)
+)
 def test_documented_parameters_are_the_constructors(name, thing):
-    if issubclass(thing, Exception):
-        return
     documented = [p.name for p in ClassDoc(thing)["Parameters"]]
     flat = [part.strip() for entry in documented for part in entry.split(",")]
     expected = [p for p in inspect.signature(thing).parameters if p != "name"]
     assert flat == expected
 
 
-@pytest.mark.parametrize(("name", "thing"), [(n, t) for n, t in PUBLIC if inspect.isclass(t)], ids=lambda x: str(x))
+@pytest.mark.parametrize(("name", "thing"), CLASSES, ids=lambda x: str(x))
 def test_documented_arguments_of_public_methods_are_theirs(name, thing):
     for method_name, method in inspect.getmembers(thing, inspect.isfunction):
         if method_name.startswith("_") or not method.__module__.startswith("adaam"):
             continue
         doc = FunctionDoc(method)
         assert doc["Summary"], f"{name}.{method_name} has no docstring"
-        if doc["Parameters"]:
-            flat = [part.strip() for p in doc["Parameters"] for part in p.name.split(",")]
-            expected = [p for p in inspect.signature(method).parameters if p != "self"]
+        flat = [part.strip() for p in doc["Parameters"] for part in p.name.split(",")]
+        expected = [p for p in inspect.signature(method).parameters if p != "self"]
+        # Estimators document all of them; `pair_score` refers to `pair_distance`. Engines and others have one sentence.
+        if flat or (hasattr(thing, "fit") and method_name != "pair_score"):
             assert flat == expected, f"{name}.{method_name}"
 
 

@@ -113,6 +113,7 @@ def on_screen(page, exhibit, place):
 
 def column(page, table, place):
     cells = page.find_elements("css selector", f"#{table} tbody tr > :nth-child({place + 1})")
+    assert cells
     return [cell.get_attribute("data-value") for cell in cells]
 
 
@@ -349,10 +350,8 @@ def test_nothing_is_wider_than_the_screen(page, width):
     for place in range(3):
         open_set(page, place)
         assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-    boxes = (
-        "return [...document.querySelectorAll('.box')].every((box) => box.getBoundingClientRect().right <= innerWidth)"
-    )
-    assert page.execute_script(boxes)
+    edges = "return [...document.querySelectorAll('.box')].map((box) => box.getBoundingClientRect().right)"
+    assert max(page.execute_script(edges)) <= width
     if width == 390:
         assert page.execute_script(
             "const box = document.querySelector('#table1 .box'); return box.scrollWidth > box.clientWidth"
@@ -376,7 +375,11 @@ def test_every_picture_has_words(page):
     open_set(page, TINY)
     nameless = """
         const named = (each) => each.getAttribute("aria-label") || each.getAttribute("aria-labelledby");
-        return [...document.querySelectorAll('[role=img], canvas, [role=application]')]
-            .filter((each) => !named(each) && !each.closest('[aria-hidden=true]')).length;
+        const kinds = ["[role=img]", "canvas", "[role=application]"];
+        return [kinds.map((kind) => document.querySelectorAll(kind).length),
+          [...document.querySelectorAll(kinds.join())]
+            .filter((each) => !named(each) && !each.closest('[aria-hidden=true]')).length];
     """
-    assert page.execute_script(nameless) == 0
+    counts, n_nameless = page.execute_script(nameless)
+    assert min(counts) > 0
+    assert n_nameless == 0

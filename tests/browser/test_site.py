@@ -21,7 +21,9 @@ pytestmark = [
 # Elements beyond the right edge that are not inside a scrollable element of the article; images that did not load.
 FAULTS = """
 const width = document.documentElement.clientWidth, found = [];
-for (const each of document.querySelectorAll(".bd-article-container *")) {
+const every = document.querySelectorAll(".bd-article-container *");
+if (!every.length) found.push("no article");
+for (const each of every) {
   const place = each.getBoundingClientRect();
   if (!place.width || place.right <= width + 1) continue;
   const article = each.closest(".bd-article-container");

@@ -93,20 +93,26 @@ def test_a_worker_killed_among_row_blocks_changes_nothing(client, digits, when, 
 
 
 def pause(dask_worker, seconds=None):
-    """Pause a worker for some seconds, or for ever; its memory monitor is turned off, as it would resume it at once."""
+    """Pause a worker for some seconds, or for ever, and return its state.
+
+    Its memory monitor is turned off, as it would resume it at once.
+    """
     from distributed.core import Status
 
     dask_worker.memory_manager.memory_pause_fraction = False
     dask_worker.status = Status.paused
     if seconds is not None:
         dask_worker.loop.call_later(seconds, setattr, dask_worker, "status", Status.running)
+    return dask_worker.status.name
 
 
 def test_a_worker_paused_for_a_while_changes_nothing(client, digits, expected, when):
     """A worker above its memory threshold starts no task until it has spilled; meanwhile others read what it holds."""
     paused = next(iter(client.nthreads()))
-    when("scatter", 4, lambda: client.run(pause, seconds=3.0, workers=[paused]))
+    states = []
+    when("scatter", 4, lambda: states.append(client.run(pause, seconds=3.0, workers=[paused])))
     found = AdaAM(10, engine=DaskEngine(block_rows=300)).fit(digits)
+    assert states == [{paused: "paused"}], "a worker was paused on the way"
     assert subspace_angles(found.components_.T, expected.components_.T).max() < 1e-9
 
 
@@ -115,13 +121,15 @@ def test_a_worker_paused_for_ever_is_done_without_or_named(new_cluster, digits, 
     """Others take over, unless it already has a task, which cannot be taken back; then the error names the worker."""
     with new_cluster(3, current=False) as other:
         paused = next(iter(other.nthreads()))
-        when(phase, 6, lambda: other.run(pause, workers=[paused]))
+        states = []
+        when(phase, 6, lambda: states.append(other.run(pause, workers=[paused])))
         told = ""
         found = AdaAM(10, engine=DaskEngine(client=other, block_rows=300, patience=1.0))
         try:
             found.fit(digits)
         except ClusterError as error:
             told = str(error)
+    assert states == [{paused: "paused"}], "a worker was paused on the way"
     if told:
         assert paused in told
         assert "retire_workers" in told

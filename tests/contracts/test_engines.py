@@ -463,12 +463,11 @@ def test_pieces_of_a_graph_are_counted_where_it_lives(engine, name):
     np.testing.assert_array_equal(graph.piece_sizes(), np.sort(np.bincount(piece))[::-1])
 
 
+@needs_torch
 @settings(deadline=None, max_examples=25)
 @given(st.integers(0, 10**6), st.integers(2, 200), st.integers(1, 2))
 def test_pieces_of_any_graph_on_a_device(seed, n, k):
     """Long paths in shuffled order need the most rounds of joining."""
-    if torch is None:
-        return
     order = np.random.default_rng(seed).permutation(n)
     indices = np.empty((n, k), int)
     for step in range(k):

@@ -48,6 +48,8 @@ def test_a_table_is_its_rows_and_its_names(estimator, table):
         if hasattr(estimator, method):
             expected = getattr(from_rows, method)(X)
             np.testing.assert_allclose(getattr(from_table, method)(table), expected, atol=1e-12)
+    if hasattr(estimator, "fit_predict"):
+        np.testing.assert_array_equal(from_table.labels_, from_rows.labels_)
 
 
 def test_the_output_is_numpy_unless_a_frame_was_asked_for(model, table):

@@ -115,19 +115,17 @@ def test_whitening_spans_the_range_by_either_way(condition, rng):
     Q = np.linalg.qr(rng.standard_normal((d, d)))[0]
     values = np.geomspace(1.0, 1.0 / condition, d) if np.isfinite(condition) else np.append(np.ones(d - 2), [0.0, 0.0])
     B = Q * values @ Q.T
-    W = linalg._cholesky_whitening(B, 100)
-    assert (W is None) == (condition > 1e7)
-    if W is None:
-        W = whitening(B, 100)
-    rank = np.count_nonzero(values > 1e-12)
-    assert W.shape == (d, rank)
-    error = np.abs(W.T @ B @ W - np.eye(rank)).max()
-    assert error < 1e-14 * d / values[values > 1e-12].min()
+    by_factor = linalg._cholesky_whitening(B, 100)
+    assert (by_factor is None) == (condition > 1e7)
+    kept = values > 1e-12
+    tolerance = 1e-14 * d / values[kept].min()
     # W W' is the inverse of B on its range, whatever the order of columns.
-    expected = whitening(B, 100)
-    reference = expected @ expected.T
-    scale = np.abs(reference).max()
-    np.testing.assert_allclose(W @ W.T / scale, reference / scale, atol=1e-14 * d / values[values > 1e-12].min())
+    expected = Q[:, kept] / values[kept] @ Q[:, kept].T
+    scale = np.abs(expected).max()
+    for W in [whitening(B, 100)] if by_factor is None else [whitening(B, 100), by_factor]:
+        assert W.shape == (d, kept.sum())
+        np.testing.assert_allclose(W.T @ B @ W, np.eye(kept.sum()), rtol=0, atol=tolerance)
+        np.testing.assert_allclose(W @ W.T / scale, expected / scale, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("apart", [[], [0], [1, 4], [0, 1, 2, 3, 4, 5]])

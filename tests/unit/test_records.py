@@ -142,8 +142,6 @@ def test_a_changed_byte_in_the_middle_is_an_error_that_names_the_line(data):
     place = data.draw(st.integers(0, len(lines[1]) - 2))
     changed = bytearray(lines[1])
     changed[place] ^= data.draw(st.sampled_from([1, 2, 4, 8, 16, 32]))
-    if b"\n" in bytes(changed[:-1]) or b"\r" in bytes(changed):
-        return
     with pytest.raises(RecordsError, match="line 2 does not match its checksum"):
         parse(BytesIO(lines[0] + bytes(changed) + lines[2]))
 

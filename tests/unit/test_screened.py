@@ -129,7 +129,7 @@ def test_one_pass_keeps_ties_together(seed, n, r, share):
     rng = np.random.default_rng(seed)
     P = rng.integers(-2, 3, size=(n, r)).astype(float)
     X, t = rng.integers(-3, 4, size=(n, 3)).astype(float), max(1, int(share * n * n))
-    check_one_pass(P, X, t, np.ones(n), np.ones(n), 1e-10)
+    assert check_one_pass(P, X, t, np.ones(n), np.ones(n), 1e-10)
 
 
 @pytest.mark.parametrize("guess", [(0.0, 1e-9), (5.0, 6.0), (0.5, 0.5)])

@@ -108,7 +108,7 @@ def test_the_list_of_members_is_measured_in_large_archives_too(tmp_path):
         npy(X)[:100],
         npy(X, shape=(10**15, 10**9)),
         npy(X, descr="|O"),
-        b"\x93NUMPY\x01\x00v\x00" + b"(" * 118,
+        BRACKETS,
     ],
 )
 def test_damaged_npy_files_raise_one_class(tmp_path, content):

@@ -1,4 +1,4 @@
-"""An estimate of the number of clusters, with its uncertainty."""
+"""Estimate of the number of clusters, with its uncertainty."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,28 +12,28 @@ from adaam.partition.view import Merging
 from adaam.selection.family import Prepared
 from adaam.selection.holdout import partition_modularity, sound_maps
 
-# Two parts of a cluster are separate where fewer links join them than this share of what joins the halves of a
-# homogeneous cloud.
+# Two parts of a cluster are separate if the links between them are fewer than this share of the links between the
+# halves of a homogeneous cloud.
 SEPARATE = 0.45
-# Of what the first split of a homogeneous cloud has at least (`least_first_split`), this share also counts as separate,
-# and all of it for the first split, which only tells two clusters from one.
+# They are also separate below this share of the lowest ratio that the first split of a homogeneous cloud has
+# (`least_first_split`). For the first split itself, which distinguishes two clusters from one, the share is 1.
 SEPARATE_SHARE = 0.6
-# Clusters may be separate although the groups they form touch, so that no cut from the root down is clear. What is
-# separate deeper down counts below this; pieces that a cloud is cut into border on several others, and seldom have as
-# few links (decision 0022, item 17).
+# Clusters may be separate although the groups they form touch, so that no split from the root down is clear. Splits
+# below this ratio count at any depth; the pieces of a single cloud border on several others and rarely have so few
+# links (decision 0022, item 17).
 CLEARLY_SEPARATE = 0.25
-# Modularity already keeps parts together below its own resolution; to take them apart needs all the more.
+# Limit for clusters that modularity does not split at resolution 1: splitting them needs stronger evidence.
 BEYOND_MODULARITY = 0.1
-# Fewer rows, copies counted, than have ten neighbours of their own are no cluster.
+# Fewest rows of a cluster, copies counted: a row and its ten neighbours.
 SMALLEST = 11
 N_STARTS = 4
-# What the range is over: factors on the thresholds above, and resolutions of modularity; those of the estimate first. The
-# range holds the number of classes in about three cases out of four (decision 0022, items 14, 17 and 18).
+# Settings of the range: factor on the limits above and resolution of modularity; those of the estimate come first. The
+# range contains the number of classes in about three cases out of four (decision 0022, items 14, 17 and 18).
 SETTINGS = ((1.0, 1.0), (0.4, 1.0), (1.6, 4.0))
-# Columns for each cluster of the map that is learned for a number, and how often number and map find each other anew.
+# Columns per cluster of the map that is learned for a number of clusters, and most rounds of number and map in turn.
 WIDTH = 2
 MAX_ROUNDS = 6
-# Numbers whose logarithms differ by no more are the same.
+# Largest difference of logarithms at which two numbers of clusters count as equal.
 SAME_NUMBER = 0.1
 
 
@@ -47,14 +47,14 @@ class ClusterCount:
         The estimate.
     low, high : int
         Range of the estimates over several starts, thresholds of separation and resolutions of modularity, the lowest
-        and highest tenth left out.
+        and highest tenths left out.
     modularities : ndarray of shape (n_max,)
         Modularity at 1, 2, ... clusters, in the metric that the estimate was made in.
     separations : ndarray of shape (n_max,)
         Entry c - 1 tells how separate the two clusters are whose merge leaves c of them: links between the two over
-        those between the halves of a homogeneous cloud. 0 means separate, 1 one cloud.
+        those between the halves of a homogeneous cloud. 0 means separate; near 1, or above, means one cloud.
     steps : tuple of str
-        How metric and number found each other, in words.
+        How metric and number were found in turn, in words.
     """
 
     n_clusters: int
@@ -80,7 +80,7 @@ class _Counted:
 
     number: int
     numbers: tuple[int, ...]  # over starts and thresholds
-    n_fine: int  # what modularity takes apart
+    n_fine: int  # clusters of highest modularity
     merging: Merging
     splits: tuple[Split, ...]
 
@@ -88,16 +88,16 @@ class _Counted:
 def count_clusters(prepared: Sequence[Prepared]) -> ClusterCount:
     """Estimate the number of clusters.
 
-    Small communities of the neighbour graph are merged into a dendrogram. Going down from its root, a cluster is taken
-    apart as far as modularity takes it apart, if its two parts are separate: fewer links join them than 0.45 of what
-    would join the halves of a homogeneous cloud of the same size, extent and intrinsic dimension, or more than that in
-    many dimensions, where the split of a cloud leaves more links. Below the resolution of modularity, which misses
-    small clusters among very many, parts must be all the more separate; the first split, which tells two clusters from
-    one, may be less so.
+    Small communities of the neighbour graph are merged into a dendrogram. From its root down, a cluster is split if its
+    two parts are separate: the links between them are fewer than 0.45 of those between the halves of a homogeneous
+    cloud of the same size, extent and intrinsic dimension. In many dimensions, where the split of a cloud leaves more
+    links, the limit is higher, and it is highest for the first split, which distinguishes two clusters from one.
+    Clusters that modularity does not split need stronger evidence; this finds small clusters among very many.
 
-    The graph of the rows as they are may mislead; but a metric is learned for a number of clusters. So the two are
-    found in turn: a metric for the number that modularity makes, that number in the metric, until it repeats, as long
-    as the learned metric is clearly better. The number that its own metric finds again most nearly is taken.
+    The graph of the rows as they are can be misleading, and learning a metric takes a number of clusters. So the two
+    are found in turn: a metric for the number of clusters that modularity finds, the number in that metric, and so on
+    until it repeats, as long as the learned metric is clearly better. The number is taken that changes least in the
+    metric learned for it.
     """
     best, names = _pooled([(p.name, p.view()) for p in prepared])
     steps = [f"Rows as they are ({names}): {_clusters(best.number)} by separation, {best.n_fine} by modularity."]
@@ -113,7 +113,7 @@ def count_clusters(prepared: Sequence[Prepared]) -> ClusterCount:
         steps.append(
             f"Metric learned for {wanted} ({name}): {found.number} by separation, {found.n_fine} by modularity."
         )
-        # A number that the metric learned for it finds again is the best there is.
+        # The best estimate is a number that does not change in the metric learned for it.
         strays.append((abs(np.log(found.n_fine / wanted)), found))
         wanted = found.n_fine
         if wanted in seen:
@@ -121,7 +121,7 @@ def count_clusters(prepared: Sequence[Prepared]) -> ClusterCount:
         seen.add(wanted)
     stray, best = min(strays, key=lambda stray: stray[0])
     if SAME_NUMBER < stray < np.inf:
-        # Number and metric go round in a circle; the middle of the numbers on the way is the best guess.
+        # Number and metric form a cycle; the median of its numbers is the best estimate.
         rounds = sorted((found for _, found in strays[1:]), key=lambda found: found.number)
         numbers = tuple(number for found in rounds for number in found.numbers)
         best = replace(rounds[len(rounds) // 2], numbers=numbers)
@@ -141,8 +141,8 @@ def count_clusters(prepared: Sequence[Prepared]) -> ClusterCount:
 def _pooled(views: Sequence[tuple[str, View]]) -> tuple[_Counted, str]:
     """Count in the view of highest modularity.
 
-    A view that is as good, by two standard errors, and has that number in its range, but estimates another one, counts
-    too.
+    If another view is equally good within two standard errors, and has that number in its range but estimates a
+    different one, the estimates of both are pooled.
     """
     found = [(name, _counted(view), view) for name, view in views]
     rows = [partition_modularity(view, max(2, counted.n_fine)) for _, counted, view in found]
@@ -162,7 +162,7 @@ def _pooled(views: Sequence[tuple[str, View]]) -> tuple[_Counted, str]:
 
 
 def _learned_count(prepared: Sequence[Prepared], n_clusters: int) -> tuple[str, _Counted] | None:
-    """Number of clusters in the metric learned for a number; None where the metric is no better than the rows."""
+    """Count in the metric learned for a number of clusters; None if it is not clearly better than the plain rows."""
     plain = max((partition_modularity(p.view(), n_clusters) for p in prepared), key=np.sum)
     candidates = []
     for source in prepared:
@@ -185,7 +185,7 @@ def _counted(view: View) -> _Counted:
         merged = merging(view, 1, view.draws(seed))
         n_fine, n_looked = merged.tree.number_at(1.0), 20
         while True:
-            # Further down as long as much of what was looked at is separate.
+            # Look further down the dendrogram as long as many of the splits so far are separate.
             n_looked = min(merged.tree.n_leaves - 1, max(2 * n_fine, 2 * n_looked))
             looked_at = splits(view, merged, n_looked)
             found = [
@@ -204,14 +204,14 @@ def _counted(view: View) -> _Counted:
 
 
 def _number(merged: Merging, looked_at: Sequence[Split], n_fine: int, threshold: float) -> int:
-    """Count the clusters that are left when the dendrogram is taken apart from its root.
+    """Count the clusters after splitting the dendrogram from its root down.
 
-    A cluster is taken apart where its two parts are separate, or where something inside it clearly is.
+    A cluster is split if its two parts are separate, or if some split below is clearly separate.
     """
     tree = merged.tree
     n_splits = len(looked_at)
     first = len(tree.merges) - n_splits
-    below: dict[int, int] = {}  # latest split of the cluster that a leaf represents
+    below: dict[int, int] = {}  # uppermost split so far of the cluster that a leaf represents
     owner = tree.cut(tree.n_leaves - first)
     numbers = np.ones(n_splits, dtype=np.intp)  # clusters within each split
     clear = np.zeros(n_splits, dtype=bool)
@@ -221,10 +221,10 @@ def _number(merged: Merging, looked_at: Sequence[Split], n_fine: int, threshold:
         parts = [below.get(a), below.get(b)]
         inside = [clear[part] if part is not None else False for part in parts]
         counts = [int(numbers[part]) if part is not None else 1 for part in parts]
-        # The last merges, of the lowest resolution, are those that modularity would not make.
+        # The last merges, at the lowest resolutions, are those that would lower modularity.
         within_modularity = n_splits - i < n_fine
         limit = _limit(split, SEPARATE_SHARE) if within_modularity else BEYOND_MODULARITY
-        # Above this value clouds come apart, so the range has no higher ones.
+        # Clouds are split above this limit, so the range does not raise it.
         clearly = min(threshold, 1.0) * CLEARLY_SEPARATE if within_modularity else threshold * BEYOND_MODULARITY
         large = min(split.n_rows) >= SMALLEST
         clear[i] = any(inside) or (large and split.ratio < clearly)
@@ -245,5 +245,5 @@ def _limit(split: Split, share: float) -> float:
 
 
 def _apart(split: Split, counts: Sequence[int]) -> int:
-    """Clusters of two parts; one that is too small for a cluster is none, and leaves the count to the other."""
+    """Number of clusters in two parts; a part that is too small to be a cluster does not count."""
     return sum(count for count, n_rows in zip(counts, split.n_rows, strict=True) if n_rows >= SMALLEST) or 1

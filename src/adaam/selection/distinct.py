@@ -1,4 +1,4 @@
-"""Distinct rows as the search sees them: a sample where there are very many, in an order that is not the caller's."""
+"""Distinct rows for the search: ranked independently of the caller's order, and sampled if there are very many."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ from adaam.prepare import LinearMap
 from adaam.selection.count import ClusterCount, count_clusters
 from adaam.selection.family import prepared_rows, random_rows, row_ranks
 
-# Above so many distinct rows the search looks at a sample of them.
+# Above this number of distinct rows, the search uses a sample of this size.
 SEARCH_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctRows:
-    """Distinct rows where an engine works, what they weigh, and an order that is not that of the caller."""
+    """Distinct rows where the engine computes, their weights, and ranks that do not depend on the caller's order."""
 
     X: Tall
     weights: Column
@@ -27,7 +27,7 @@ class DistinctRows:
 
     @classmethod
     def of(cls, X: Tall, weights: Column, engine: Engine) -> "DistinctRows":
-        """Rank the rows."""
+        """Return the rows with their ranks."""
         return cls(X, weights, engine, row_ranks(X, engine))
 
     @property
@@ -36,7 +36,7 @@ class DistinctRows:
         return int(self.X.shape[0])
 
     def some(self, at_most: int) -> "DistinctRows":
-        """Return these rows, or a random sample of more than so many."""
+        """Return all rows, or a random sample of `at_most` if there are more."""
         if self.n_rows <= at_most:
             return self
         chosen = random_rows(self.ranks, at_most, seed=0)
@@ -47,7 +47,7 @@ class DistinctRows:
         return np.array(spread(self.engine.to_host(self.weights), self.n_rows))
 
     def view(self, mapped_by: LinearMap) -> View:
-        """Rows in the metric of a map."""
+        """Rows mapped by a linear map."""
         return View(mapped_by.apply(self.X, self.engine), self.host_weights(), self.engine, self.ranks)
 
 

@@ -1,4 +1,4 @@
-"""The family of candidates: a few preparations, each as it is and through AdaAM maps of several widths."""
+"""Candidate metrics: a few preparations, each without a map and with AdaAM maps of several widths."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -26,14 +26,14 @@ from adaam.prepare import (
 
 # Columns of the AdaAM map as multiples of the number of clusters: narrow maps suit embeddings, wide ones images.
 WIDTHS = (1, 2, 4, 8)
-# No graph is made in fewer columns, where rows are near each other by chance and modularity is high for nothing.
+# Fewest columns of a map: in fewer, rows are near each other by chance, and modularity is high whatever the clusters.
 FEWEST_COLUMNS = 8
 COMMON_UNITS = ("unit", "linear")
 UNLIKE_UNITS = ("standard",)
-# Lengths of rows that were scaled to one length in float16 or a finer type differ by no more.
+# Relative difference up to which lengths of rows count as equal; scaling in float16 or better leaves no more.
 SAME_LENGTH = 1e-3
-# Rows that maps are learned from in the search; they are judged on more, so that what a map makes up for its own rows
-# counts less. So many for each cluster are enough.
+# Rows from which maps are learned in the search: the larger of the two. Maps are scored on more rows, so that
+# overfitting counts less.
 LEARNING_ROWS = 4096
 LEARNING_ROWS_PER_CLUSTER = 40
 
@@ -47,12 +47,12 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """What reports say."""
+        """Name in reports."""
         columns = "column" if self.width == 1 else "columns"
         return "rows as they are" if self.width == 0 else f"AdaAM, {self.width} {columns} per cluster"
 
     def n_columns(self, n_clusters: int) -> int:
-        """Columns of the map for so many clusters, where the rows have so many."""
+        """Number of columns of the map, unless the rows have fewer."""
         return max(self.width * n_clusters, FEWEST_COLUMNS)
 
     def affinity(self, n_clusters: int) -> AdaptiveAffinity:
@@ -68,17 +68,17 @@ class Prepared:
     name: str
     map: LinearMap
     sample: Sample
-    ranks: IntVector  # place of each row in an order that does not depend on the order of rows
+    ranks: IntVector  # position of each row in an order that does not depend on that of the input
 
     def view(self, components: FloatMatrix | None = None) -> View:
-        """Rows in the metric of a map of the prepared rows, or as they are."""
+        """Rows mapped by `components`, or as they are."""
         sample, Z = self.sample, self.sample.X
         if components is not None:
             Z = sample.engine.project(Z, 1.0, np.zeros(Z.shape[1]), components)
         return View(Z, np.array(sample.weights), sample.engine, self.ranks)
 
     def some(self, rows: IntVector) -> "Prepared":
-        """Return some of the rows, in ascending order, under the same preparation."""
+        """Return a subset of the rows, given by ascending indices, under the same preparation."""
         sample = self.sample
         ranks = np.argsort(np.argsort(self.ranks[rows]))
         return Prepared(
@@ -87,11 +87,11 @@ class Prepared:
 
 
 def preparations(X: Tall, weights: Column, engine: Engine) -> tuple[str, ...]:
-    """Names of preparations that suit these rows.
+    """Return the names of preparations that suit these rows.
 
-    Columns of a common unit (pixels, spectra, embeddings) keep their variances, with rows scaled to unit length and
-    without, which is the same where all have one length. Where one column varies more than all others together, its
-    unit alone would decide every distance; so units are unlike, and columns are standardised.
+    Columns of a common unit (pixels, spectra, embeddings) keep their variances; rows are tried scaled to unit length
+    and, unless all have the same length, unscaled. If one column has at least the variance of all others together, its
+    unit alone would decide every distance: units are taken to be unlike, and columns are standardised.
     """
     variances = column_variances(X, weights, engine)
     if variances.max() >= variances.sum() - variances.max():
@@ -103,16 +103,16 @@ def preparations(X: Tall, weights: Column, engine: Engine) -> tuple[str, ...]:
 def prepared_rows(
     X: Tall, weights: Column, ranks: IntVector, engine: Engine, wanted: Sequence[str] = ()
 ) -> list[Prepared]:
-    """Prepare distinct rows in every way that suits them, or as wanted.
+    """Prepare distinct rows by every preparation that suits them, or by those in `wanted`.
 
-    A preparation that leaves nothing to learn from is passed over, unless it is the last hope.
+    A preparation that leaves nothing to learn from is skipped; if all do, the error of the last is raised.
     """
     found: list[Prepared] = []
     wanted = wanted or preparations(X, weights, engine)
     for name in wanted:
         try:
             with warnings.catch_warnings():
-                # A candidate is not the caller's choice; rows without a direction speak against it in its score.
+                # The user did not choose this candidate; rows without a direction count against it in its score.
                 warnings.simplefilter("ignore", ZeroRowWarning)
                 warnings.simplefilter("ignore", TruncatedSpectrumWarning)
                 prepared = fit_preparation(X, weights, PREPARATIONS[name], engine)
@@ -128,7 +128,7 @@ def prepared_rows(
 def learned_maps(
     prepared: Prepared, n_clusters: int, widths: Sequence[int] = WIDTHS, *, every_row: bool = False
 ) -> list[tuple[Candidate, Callable[[], FloatMatrix]]]:
-    """Return, for every width, what learns the components of its AdaAM map from some of the rows or from all."""
+    """Return, for each width, a function that learns an AdaAM map from a sample of the rows, or from all."""
     sample = prepared.sample if every_row else learning_sample(prepared, n_clusters)
     graph = neighbor_graph(sample, paper_neighbors(sample.size, n_clusters))
 
@@ -141,7 +141,7 @@ def learned_maps(
         candidate = Candidate(prepared.name, width)
         n_components = min(candidate.n_columns(n_clusters), sample.X.shape[1])
         if n_components in seen:
-            continue  # the rank of the rows leaves no room for a wider map
+            continue  # no wider than the last: FEWEST_COLUMNS, or the rank of the rows, decides
         seen.add(n_components)
         settings = MethodSettings(n_clusters, n_components, affinity=candidate.affinity(n_clusters))
         maps.append((candidate, partial(components, settings)))
@@ -149,19 +149,19 @@ def learned_maps(
 
 
 def learning_rows(n_clusters: int) -> int:
-    """Rows that are enough to learn a map for so many clusters in the search."""
+    """Number of rows from which a map for `n_clusters` clusters is learned in the search."""
     return max(LEARNING_ROWS, LEARNING_ROWS_PER_CLUSTER * n_clusters)
 
 
 def learning_sample(prepared: Prepared, n_clusters: int) -> Sample:
-    """Return the rows that maps are learned from: all, or enough of them for so many clusters."""
+    """Return the rows from which maps are learned: all, or a random sample of `learning_rows(n_clusters)`."""
     if learning_rows(n_clusters) >= prepared.sample.n_rows:
         return prepared.sample
     return prepared.some(random_rows(prepared.ranks, learning_rows(n_clusters), seed=0)).sample
 
 
 def row_ranks(X: Tall, engine: Engine) -> IntVector:
-    """Place of each distinct row along a fixed random direction: the same whatever the order of rows."""
+    """Position of each distinct row along a fixed random direction, which does not depend on the order of rows."""
     direction = np.random.default_rng(0).standard_normal((1, X.shape[1]))
     along = np.asarray(engine.to_host(engine.project(X, 1.0, np.zeros(X.shape[1]), direction))).ravel()
     ranks = np.empty(len(along), dtype=np.intp)
@@ -170,7 +170,7 @@ def row_ranks(X: Tall, engine: Engine) -> IntVector:
 
 
 def random_rows(ranks: IntVector, n_rows: int, seed: int) -> IntVector:
-    """Indices of some rows, drawn without replacement by their ranks, in ascending order."""
+    """Indices of `n_rows` random rows, drawn without replacement by their ranks, in ascending order."""
     taken = np.zeros(len(ranks), dtype=bool)
     taken[np.random.default_rng(seed).choice(len(ranks), n_rows, replace=False)] = True
     return np.flatnonzero(taken[ranks])

@@ -1,4 +1,4 @@
-"""Learned maps that hold for rows they were not learned from."""
+"""Hold-out test of learned maps, on rows they were not learned from."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,17 +10,17 @@ from adaam.partition import LINKS_PER_ROW, View, modularity_gain, partition, row
 from adaam.selection.family import WIDTHS, Candidate, Prepared, learned_maps, learning_rows, random_rows
 
 Maps = list[tuple[Candidate, Callable[[], FloatMatrix]]]
-# In halves with fewer rows for each cluster, the ten links of a row reach too far beyond its cluster.
+# Fewest rows per cluster in a half: with fewer, the ten links of a row reach too far beyond its cluster.
 FEWEST_ROWS_PER_CLUSTER = 2 * LINKS_PER_ROW
 
 
 def sound_maps(prepared: Prepared, n_clusters: int, widths: Sequence[int] = WIDTHS) -> tuple[Maps, list[Candidate]]:
-    """Return what learns the maps of all widths, but for those that fail on rows they were not learned from.
+    """Return the maps of all widths, except those that fail on rows they were not learned from.
 
-    With few rows in many columns a map can make up clusters of the rows it is learned from. So a map of the same width
-    is learned from a random half of the rows and tried on the other half: it fails if modularity there is clearly
-    lower than that of the rows as they are. Where maps are learned from no more than half of the rows anyway, the
-    search judges them on the others, and none is left out.
+    With few rows in many columns, a map can overfit: it creates clusters of the rows it is learned from. So a map of
+    the same width is learned from a random half of the rows and tried on the other half; it fails if modularity there
+    is clearly lower than that of the rows as they are. None is left out if halves have too few rows per cluster, or if
+    maps are learned from at most half of the rows, since the search scores them on the others too.
 
     Returns
     -------
@@ -49,5 +49,5 @@ def sound_maps(prepared: Prepared, n_clusters: int, widths: Sequence[int] = WIDT
 
 
 def partition_modularity(view: View, n_clusters: int) -> FloatVector:
-    """What each row adds to the modularity of a partition into so many clusters, of one start."""
+    """Contribution of each row to the modularity of a partition into `n_clusters` clusters, from one start."""
     return row_modularity(view.links, partition(view, n_clusters, 0).labels)

@@ -1,4 +1,4 @@
-"""What a search without labels tried, what it chose, and how sure it is."""
+"""Report of a search without labels: its trials, its choice, and how certain that is."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +9,7 @@ from adaam.selection.count import ClusterCount
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One candidate metric with one head, and what its partition is worth."""
+    """One metric with one head, and the scores of its partition."""
 
     preparation: str
     metric: str
@@ -18,7 +18,7 @@ class Trial:
     modularity: float
     agreement: float  # adjusted Rand index with the chosen partition
     chosen: bool
-    separation: float | None = None  # modularity in the discriminant map of the partition, of learned metrics
+    separation: float | None = None  # modularity in the discriminant map of the partition; learned metrics only
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,15 @@ class Selection:
     Attributes
     ----------
     trials : tuple of Trial
-        Everything that was tried, in order of simplicity.
+        All trials, the simplest first.
     steps : tuple of str
-        The decisions, in words: each says what was compared, the gain, and its standard error.
+        The decisions in words: what was compared, the gain, and its standard error.
     n_rows : int
-        Distinct rows the search looked at.
+        Number of distinct rows that the search used.
     count : ClusterCount or None
-        How the number of clusters was found, where it was asked for.
+        Estimate of the number of clusters, if it was requested.
     starts : tuple of float
-        Adjusted Rand index of other starts with the clusters; of all starts where the clusters are their consensus.
+        Adjusted Rand index of each other start with the clusters; of all starts if the clusters are their consensus.
     """
 
     trials: tuple[Trial, ...]
@@ -51,7 +51,7 @@ class Selection:
         return next(trial for trial in self.trials if trial.chosen)
 
     def extended(self, count: ClusterCount | None, starts: tuple[float, ...]) -> "Selection":
-        """Return the report with the number of clusters that was found, and how far starts agree."""
+        """Return the report with the estimate of the number of clusters and the agreement of starts added."""
         return replace(self, count=count, starts=starts)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The search: metrics and heads scored by modularity, and the simplest that nothing clearly beats."""
+"""Search over metrics and heads: all are scored by modularity; the simplest that none clearly beats is chosen."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,23 +18,23 @@ from adaam.selection.holdout import sound_maps
 from adaam.selection.report import Selection, Trial
 
 HEADS = ("k-means", "graph")
-# k-means on rows as they are is where the climb begins and seldom where it ends, so it is sketched: on some of the rows
-# and their leading columns, as many as there are clusters and never fewer than these. (What k-means relaxes to lies in
-# one less than there are clusters: Ding, He 2004.) Of many clusters one start is as good as another. Where k-means is
-# chosen, it is done again in full.
+# k-means on the rows as they are is the first trial and rarely the choice, so it is approximated: at most SKETCH_STARTS
+# starts on a sample of the rows and their leading columns, as many as clusters but at least SKETCH_COLUMNS. (The
+# relaxed solution has one dimension fewer than clusters: Ding, He 2004.) With many clusters, one start is as good as
+# another. If k-means is chosen, it is run again in full.
 SKETCH_STARTS = 3
 SKETCH_COLUMNS = 32
-# The choice is made from the rows alone: it does not depend on the caller's seed.
+# Fixed, so that the choice depends on the rows alone and not on the caller's seed.
 SEARCH_SEED = 0
-# Preparations that are about equally good are compared by the best of so many starts, or a lucky one would decide.
+# Starts of each graph partition if several are about equally good; with a single start, chance would decide.
 CLOSE_STARTS = 4
-# Rows that learned metrics are compared on in the discriminant maps of their partitions: each needs a graph of its own.
+# Most rows on which learned metrics are compared in discriminant maps, each of which needs a graph of its own.
 SEPARATION_ROWS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a clusterer was told."""
+    """Settings of the clusterer."""
 
     n_clusters: int
     heads: Sequence[str]
@@ -45,7 +45,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A metric in the search: the rows in it, and what reports call it."""
+    """A metric in the search: the rows mapped by it, and its name in reports."""
 
     preparation: str
     name: str
@@ -55,13 +55,13 @@ class Contender:
 
     @property
     def learned(self) -> bool:
-        """Whether it is a step beyond the rows as they are."""
+        """Whether the metric was learned in the search."""
         return self.width > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A metric, one head's partition in it, and what each row adds to the modularity on its graph."""
+    """A metric, the partition by one head in it, and the contribution of each row to the modularity on its graph."""
 
     contender: Contender
     head: str
@@ -76,14 +76,14 @@ class Outcome:
 
     @property
     def level(self) -> int:
-        """Simplicity: k-means, then the graph of the rows as they are, then a learned metric."""
+        """Level of simplicity: 0 for k-means, 1 for the graph of the rows as they are, 2 for a learned metric."""
         if self.contender.learned:
             return 2
         return 0 if self.head == "k-means" else 1
 
     @property
     def title(self) -> str:
-        """What reports say."""
+        """Name in reports."""
         return f"{self.head} on {self.contender.name} ({self.contender.preparation})"
 
 
@@ -96,19 +96,19 @@ class Choice:
 
 
 def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]) -> Choice:
-    """Partition the rows in every metric of the family, and choose.
+    """Partition the rows in every metric of the family, and choose a metric and a head.
 
-    The criterion is modularity on the metric's own ten-neighbour graph. It is compared along levels of simplicity:
-    k-means on the rows as they are, partitions of their graph, partitions in a learned metric. Within the first two
-    levels the highest wins; the next level takes over only if its gain exceeds two standard errors over the rows.
+    The criterion is modularity on the metric's own ten-neighbour graph. It is compared level by level: k-means on the
+    rows as they are, partitions of their graph, partitions in a learned metric. Within each of the first two levels the
+    highest wins; the best of a later level is taken only if its gain exceeds two standard errors over the rows.
 
-    Maps that fail on rows they were not learned from are left out (`sound_maps`), and a preparation whose narrowest
-    map is clearly worse than another's is given no wider ones.
+    Maps that fail on rows they were not learned from are left out (`sound_maps`). If the narrowest map of a preparation
+    is clearly worse than that of another, its wider maps are not tried.
 
-    Learned maps are narrow or wide, and a graph in few dimensions has a high modularity by itself. So they are
-    compared in one dimension: each partition is judged on the graph in its own discriminant map, which has one column
-    less than there are clusters, whatever the width of the map that the partition was found in. Of eight clusters or
-    fewer that would be too few columns, and modularity on the own graph decides.
+    Learned maps differ in width, and a graph in few dimensions has a high modularity whatever the clusters. So they are
+    compared in the same number of dimensions: each partition is scored on the graph in its own discriminant map, which
+    has one column fewer than there are clusters. With eight clusters or fewer, these are too few columns, and
+    modularity on the metric's own graph decides.
     """
     plain = [partial(Contender, p.name, Candidate(p.name, 0).name, p.view(), p) for p in prepared]
     outcomes = _compared_closely(_outcomes(plain, task, tell), task)
@@ -137,22 +137,22 @@ def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]
 
 
 def given_metric(contender: Contender, task: Task) -> Choice:
-    """Partition the rows in one metric, by the head that modularity prefers."""
+    """Partition the rows in a given metric, and choose the head by modularity."""
     outcomes = _with_all_clusters(_outcomes([lambda: contender], task, lambda text: None), task.n_clusters)
     chosen, steps, outcomes = _climb(outcomes, task.n_clusters)
     return Choice(chosen, Selection(tuple(_trial(o, chosen) for o in outcomes), tuple(steps), len(chosen.labels)))
 
 
 def _outcomes(contenders: Sequence[Callable[[], Contender]], task: Task, tell: Callable[[str], None]) -> list[Outcome]:
-    """Partition every metric with every head that is asked for and fits it."""
+    """Partition the rows in every metric, by every requested head that suits it."""
 
     def found(contender: Contender) -> list[Outcome]:
-        # k-means in a learned metric would be a fourth level; the graph the metric was made for takes its place.
+        # k-means in a learned metric would be a fourth level; the graph head, which the metric is made for, is used.
         heads = [h for h in task.heads if h != "k-means" or not contender.learned or "graph" not in task.heads]
         return [_partitioned(contender, head, task) for head in heads]
 
     outcomes: list[Outcome] = []
-    # A partition runs on one thread, so metrics are made and looked at side by side.
+    # A partition runs on one thread, so metrics are learned and partitioned in parallel.
     for some in ordered_map(lambda contender: found(contender()), contenders):
         contender = some[0].contender
         tell(f"candidate {contender.preparation}: {contender.name}")
@@ -161,7 +161,7 @@ def _outcomes(contenders: Sequence[Callable[[], Contender]], task: Task, tell: C
 
 
 def _compared_closely(outcomes: list[Outcome], task: Task) -> list[Outcome]:
-    """Give further starts to graph partitions of which none is clearly better."""
+    """Make further starts of the graph partitions that the best does not clearly beat, if there are several."""
     graphs = [outcome for outcome in outcomes if outcome.head == "graph"]
     top = max(graphs, key=_modularity, default=None)
     close = [o for o in graphs if top is not None and not modularity_gain(top.rows, o.rows).is_clear]
@@ -185,7 +185,7 @@ def _partitioned(contender: Contender, head: str, task: Task, starts: range = ra
 
 
 def _sketched_kmeans(view: View, task: Task) -> IntVector:
-    """Labels of rows by k-means on some of them."""
+    """Labels of all rows, by k-means on a sample of them."""
     engine, weights = view.engine, view.engine.asarray(view.weights)
     Z = view.Z[:, : max(SKETCH_COLUMNS, task.n_clusters)]
     some: Any = slice(None)
@@ -198,7 +198,7 @@ def _sketched_kmeans(view: View, task: Task) -> IntVector:
 
 
 def _worth_learning(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Best outcome of each preparation, but for those that another clearly beats."""
+    """Best outcome of each preparation, except those that another preparation clearly beats."""
     names = dict.fromkeys(outcome.contender.preparation for outcome in outcomes)
     best = [max((o for o in outcomes if o.contender.preparation == name), key=_modularity) for name in names]
     if not best:
@@ -208,13 +208,13 @@ def _worth_learning(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def _with_all_clusters(outcomes: list[Outcome], n_clusters: int) -> list[Outcome]:
-    """Leave out partitions with fewer clusters than were asked for, unless all have."""
+    """Leave out partitions with fewer clusters than requested, unless all have fewer."""
     whole = [outcome for outcome in outcomes if len(np.unique(outcome.labels)) == n_clusters]
     return whole or outcomes
 
 
 def _climb(outcomes: list[Outcome], n_clusters: int) -> tuple[Outcome, list[str], list[Outcome]]:
-    """Go up the levels while the gain is clear; of learned metrics take the one that separates its clusters best."""
+    """Compare levels in order and take clear gains; of learned metrics, take the one that separates clusters best."""
     outcomes = sorted(outcomes, key=lambda outcome: outcome.level)
     current: Outcome | None = None
     steps = []
@@ -242,12 +242,12 @@ def _climb(outcomes: list[Outcome], n_clusters: int) -> tuple[Outcome, list[str]
 
 
 def discriminates(n_clusters: int) -> bool:
-    """Whether the discriminant map of so many clusters has enough columns for a graph."""
+    """Whether the discriminant map of `n_clusters` clusters has enough columns for a graph."""
     return n_clusters > FEWEST_COLUMNS
 
 
 def _separated(outcome: Outcome, n_clusters: int) -> Outcome:
-    """Judge a partition in the discriminant map that it makes."""
+    """Return the outcome with its separation: the modularity in the discriminant map of its partition."""
     source, labels = outcome.contender.source, outcome.labels
     assert source is not None
     components = discriminant(source.sample, labels, n_clusters).components
