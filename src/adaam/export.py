@@ -14,6 +14,7 @@ from adaam.estimators.membership import SAME_ROW, place_values
 from adaam.files import atomic_file
 from adaam.model_contents import known_classes
 from adaam.partition import LINKS_PER_ROW
+from adaam.prepare import unit_rows
 
 # Old enough for the runtimes in use, new enough for every operator below in double precision.
 OPSET = 17
@@ -33,10 +34,18 @@ SCALED = """
     divisors = Where (is_zero, one, lengths)
     scaled = Div (wide, divisors)
 """
+# Mapped rows as they are, or scaled to unit length, which `distance_ == "cosine"` compares.
+POINTS = "points = Identity (mapped)"
+UNIT_POINTS = """
+    mapped_lengths = ReduceL2 <axes = [1], keepdims = 1> (mapped)
+    has_no_length = Less (mapped_lengths, least)
+    mapped_divisors = Where (has_no_length, unit, mapped_lengths)
+    points = Div (mapped, mapped_divisors)
+"""
 # |z - k|² minus |z|², which is the same for every known point k.
 OFFSETS = """
     known = Cast <to = 11> (stored)
-    offsets = Gemm <alpha = -2.0, transB = 1> (mapped, known, squares)
+    offsets = Gemm <alpha = -2.0, transB = 1> (points, known, squares)
 """
 NEAREST_CENTER = "label = ArgMin <axis = 1, keepdims = 0> (offsets)"
 NEAREST_ROW = """
@@ -48,7 +57,7 @@ NEAREST_ROW = """
 VOTED = """
     near_offsets, near = TopK <axis = 1, largest = 0, sorted = 1> (offsets, n_near)
     places = Gather (known, near)
-    alone = Unsqueeze (mapped, axis_1)
+    alone = Unsqueeze (points, axis_1)
     apart = Sub (places, alone)
     distances = ReduceL2 <axes = [2], keepdims = 0> (apart)
     voter_distances, voters = TopK <axis = 1, largest = 0, sorted = 1> (distances, n_voters)
@@ -101,12 +110,17 @@ def model_graph(onnx: Any, model: LinearMetric, kind: "np.dtype[Any]", *, labels
 def _label(model: Any) -> tuple[str, dict[str, Any]]:
     """Nodes and constants of `predict`: nearest centre, vote of the nearest known rows, or label of the nearest one."""
     by_centers = isinstance(model, AdaAMClustering) and model.head_ == "k-means"
+    by_cosine = isinstance(model, AdaAMClustering) and model._by_cosine
     stored = model.cluster_centers_ if by_centers else model.embedding_
+    stored = unit_rows(stored) if by_cosine else stored
     constants = {"stored": stored, "squares": np.square(stored, dtype=np.float64).sum(axis=1)}
+    if by_cosine:
+        constants |= {"least": np.finfo(np.float64).tiny, "unit": 1.0}
+    nodes = (UNIT_POINTS if by_cosine else POINTS) + OFFSETS
     if by_centers:
-        return OFFSETS + NEAREST_CENTER, constants
+        return nodes + NEAREST_CENTER, constants
     if not isinstance(model, AdaAMClustering):
-        return OFFSETS + NEAREST_ROW, constants | {"labels": model.labels_.astype(np.int64)}
+        return nodes + NEAREST_ROW, constants | {"labels": model.labels_.astype(np.int64)}
     labels = model.cluster_layers_[model.layer_].leaves[model.embedding_leaves_]
     n_voters = min(LINKS_PER_ROW, len(stored))
     constants |= {
@@ -121,7 +135,7 @@ def _label(model: Any) -> tuple[str, dict[str, Any]]:
         "last": n_voters - 1,
         "same_row": SAME_ROW,
     }
-    return OFFSETS + VOTED, constants
+    return nodes + VOTED, constants
 
 
 def to_onnx(

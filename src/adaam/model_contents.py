@@ -153,8 +153,10 @@ def profiles(value: Any, sides: Sides) -> None:
         raise ValueError("holds effects that are no numbers")
 
 
-# Attributes that a fitted model may lack; an AdaAM in files of 0.1.0 has no `n_clusters_`.
-OPTIONAL = frozenset({"AdaAM.n_clusters_", "cluster_profiles_", "feature_names_in_", "knn_recall_", "stability_"})
+# Attributes that a fitted model may lack; files of earlier states of 0.1.0 have no `n_clusters_` and `distance_`.
+OPTIONAL = frozenset(
+    {"AdaAM.n_clusters_", "cluster_profiles_", "distance_", "feature_names_in_", "knn_recall_", "stability_"}
+)
 MAY_BE_NONE = frozenset({"knn_recall_", "memberships_", "outlier_scores_", "probabilities_", "stability_"})
 # Letters: d features, m components, n rows, c clusters, e known rows, f leaves, i layers, l landmarks, v vectors.
 LAYER: Contents = {
@@ -208,6 +210,7 @@ FITTED: dict[str, Contents] = {
         **MAP,
         "metric_": (metric,),
         "head_": (kind, str),
+        "distance_": (kind, str),
         "n_clusters_": (count, "c"),
         "cluster_centers_": (numbers, "cm"),
         "inertia_": (number,),

@@ -25,9 +25,10 @@ from adaam._checks import (
 )
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
 from adaam.engines import CPUEngine, Engine
-from adaam.engines.blocks import row_blocks, spread, total
+from adaam.engines.blocks import beside, namespace, row_blocks, spread, total
 from adaam.linalg import Eigenpairs, range_eigenpairs
 
+HOST = CPUEngine()
 # Above this many rows and columns the full spectrum is too expensive: leading components by subspace iteration.
 FULL_SPECTRUM_LIMIT = 4_096
 # Sparse rows are kept sparse, which makes leading components cheap and the full spectrum expensive.
@@ -153,9 +154,15 @@ def _reciprocal(norms: Column) -> Column:
     return 1.0 / (norms + (norms < SMALLEST))
 
 
+def unit_rows(Z: Any, engine: Engine = HOST) -> Any:
+    """Divide mapped rows by their lengths, so that Euclidean distance compares their directions; zero rows stay."""
+    scale = beside(_reciprocal(engine.row_norms(Z)), slice(None))
+    return Z * namespace(Z).asarray(scale, dtype=Z.dtype)
+
+
 def scaled_rows(X: FloatMatrix, row_scaling: RowScaling) -> FloatMatrix:
     """Scale a few host rows as the preparation does."""
-    return np.asarray(X * spread(row_scale(X, row_scaling, CPUEngine()), len(X))[:, None])
+    return np.asarray(X * spread(row_scale(X, row_scaling, HOST), len(X))[:, None])
 
 
 def fit_preparation(X: Tall, weights: Column, settings: Preparation, engine: Engine) -> LinearMap:
@@ -204,7 +211,7 @@ def working_type(X: Tall) -> "np.dtype[Any]":
 
 def row_lengths(X: Tall, engine: Engine) -> Column:
     """Length of each row; the CPU engine measures integer rows, which other engines do not accept."""
-    return engine.row_norms(X) if X.dtype == working_type(X) else engine.asarray(CPUEngine().row_norms(X))
+    return engine.row_norms(X) if X.dtype == working_type(X) else engine.asarray(HOST.row_norms(X))
 
 
 def _way_out(n_features: int, settings: Preparation, centred_first: bool) -> str:

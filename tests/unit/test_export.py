@@ -72,6 +72,17 @@ def test_labels_are_those_of_predict_where_rows_lie_between_clusters():
     np.testing.assert_array_equal(run(to_onnx(model), rows)["label"], expected)
 
 
+@pytest.mark.parametrize("head", ["graph", "k-means"])
+def test_labels_by_cosine_are_those_of_predict(head):
+    rng = np.random.default_rng(0)
+    centers = rng.standard_normal((10, 60)) / np.sqrt(60)
+    rows = rng.uniform(0.4, 2.5, (1200, 1)) * centers[np.arange(1200) % 10] + 0.3 * rng.standard_normal((1200, 60))
+    model = AdaAMClustering(10, head=head).fit(rows[:900])
+    assert model.distance_ == ("cosine" if head == "graph" else "euclidean")
+    new = np.vstack([rows, np.zeros((1, 60))])
+    np.testing.assert_array_equal(run(to_onnx(model), new)["label"], model.predict(new))
+
+
 @pytest.mark.parametrize("n_rows", [4, 10, 15])
 def test_few_known_rows_are_all_asked(n_rows):
     model = AdaAMClustering(2, learner=LPP(2, affinity=KNNAffinity(n_neighbors=2)), head="graph").fit(X[:n_rows])

@@ -321,6 +321,17 @@ def test_two_clusters_are_merged_and_one_is_split_where_exchange_is_caught():
     assert adjusted_rand_index(y, swapped[found.communities]) == 1.0
 
 
+def test_small_parts_that_no_link_joins_do_not_use_up_the_clusters():
+    # Groups of near-duplicates, each with more rows than links per row: the dendrogram merges all others first.
+    rng = np.random.default_rng(0)
+    X = 2.6 * np.eye(4, 8)[np.arange(800) % 4] + rng.standard_normal((800, 8))
+    groups = [30.0 * rng.standard_normal(8) + 0.01 * rng.standard_normal((14, 8)) for _ in range(3)]
+    view = View(np.vstack([X, *groups]), np.ones(842), ENGINE)
+    found = partition(view, 4, 0)
+    assert np.bincount(found.labels).max() < 300  # 800 in one cluster, with a modularity of 0.1, before
+    assert found.modularity > 0.6
+
+
 def test_a_swap_without_a_half_to_split_off_empties_no_cluster(monkeypatch):
     """An earlier swap may have taken that half; merging alone would raise modularity."""
     rows, found, leaves, _ = caught_in_halves()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
@@ -48,11 +48,11 @@ def outcome(rows: list[float], *, learned: bool = False, head: str = "graph") ->
 def test_a_gain_within_two_standard_errors_is_not_taken():
     noisy = np.random.default_rng(0).standard_normal(100)
     simple, elaborate = outcome([0.5] * 100), outcome(list(0.5 + 0.05 + noisy - noisy.mean()), learned=True)
-    chosen, steps, _ = _climb([simple, elaborate], 2)
+    chosen, steps, _ = _climb([simple, elaborate], Task(2, ("graph",), 1, 0, ENGINE))
     assert chosen is simple
     assert "not taken" in steps[-1]
     clear = outcome(list(0.5 + 0.25 + 0.5 * (noisy - noisy.mean())), learned=True)
-    assert _climb([simple, clear], 2)[0] is clear
+    assert _climb([simple, clear], Task(2, ("graph",), 1, 0, ENGINE))[0] is clear
 
 
 def test_levels_go_from_k_means_to_the_graph_to_a_learned_metric():
@@ -249,6 +249,76 @@ def test_maps_of_rows_that_separate_are_kept_and_few_rows_are_not_halved():
     (source,) = prepared_rows(X, np.ones(480), np.arange(480), ENGINE, ("linear",))
     assert sound_maps(source, 8)[1] == []
     assert sound_maps(source.some(np.arange(100)), 8)[1] == []  # too few rows per cluster to decide
+
+
+def test_of_few_clusters_a_map_must_beat_as_many_principal_components():
+    # Clusters in the columns of largest variance: a map of eight columns gains by having few, as the leading ones do.
+    rng = np.random.default_rng(0)
+    y = np.arange(1500) % 5
+    signal = 3.0 * rng.standard_normal((5, 6))[y] + 1.2 * rng.standard_normal((1500, 6))
+    selection = AdaAMClustering(5).fit(np.hstack([signal, rng.standard_normal((1500, 150))])).selection_
+    assert not selection.best.metric.startswith("AdaAM")
+    assert "as many principal components, not taken" in str(selection)
+    # Clusters in columns of small variance: as many principal components do not show them.
+    nuisance, clusters = 6.0 * rng.standard_normal((1500, 12)), 2.2 * rng.standard_normal((5, 20))[y]
+    selection = (
+        AdaAMClustering(5).fit(np.hstack([nuisance, clusters + 0.6 * rng.standard_normal((1500, 20))])).selection_
+    )
+    assert selection.best.metric.startswith("AdaAM")
+    assert "as many principal components, taken" in str(selection)
+
+
+@pytest.fixture(scope="module")
+def rows_of_unlike_lengths():
+    """Clusters are directions; rows lie at any distance from the origin, so noise turns some more than others."""
+    rng = np.random.default_rng(0)
+    y = np.arange(900) % 10
+    centers = rng.standard_normal((10, 60))
+    centers /= np.linalg.norm(centers, axis=1, keepdims=True)
+    X = rng.uniform(0.4, 2.5, (900, 1)) * centers[y] + 0.3 * rng.standard_normal((900, 60))
+    return X, y, AdaAMClustering(10).fit(X)
+
+
+def test_cosine_distance_is_taken_where_it_is_clearly_better(rows_of_unlike_lengths, fitted):
+    X, y, model = rows_of_unlike_lengths
+    assert (model.distance_, fitted.distance_) == ("cosine", "euclidean")
+    assert model.selection_.best.metric.endswith(", cosine")
+    plain = max(trial.modularity for trial in model.selection_.trials if not trial.metric.endswith("cosine"))
+    assert model.selection_.best.modularity > plain
+    assert clustering_accuracy(y, model.labels_) > 0.8
+
+
+def test_by_cosine_new_rows_join_the_rows_of_nearest_direction(rows_of_unlike_lengths):
+    X, y, model = rows_of_unlike_lengths
+    assert_array_equal(model.predict(X), model.labels_)
+    new = X + 0.05 * np.random.default_rng(1).standard_normal(X.shape)
+    known, Z = model.transform(X), model.transform(new)
+    cosines = (Z / np.linalg.norm(Z, axis=1, keepdims=True)) @ (known / np.linalg.norm(known, axis=1, keepdims=True)).T
+    nearest = np.argsort(-cosines, axis=1)[:, :10]
+    shares = model.membership_vectors(new).toarray()
+    expected = np.stack([(model.labels_[nearest] == c).mean(axis=1) for c in range(10)], axis=1)
+    assert_allclose(shares, expected, atol=1e-12)
+    agreed = expected.max(axis=1) > 0.5  # ties are decided by the order of the voters
+    assert_array_equal(model.predict(new)[agreed], expected.argmax(axis=1)[agreed])
+
+
+def test_by_cosine_the_learned_space_is_that_of_transform(rows_of_unlike_lengths):
+    X, _, model = rows_of_unlike_lengths
+    Z = model.transform(X)
+    assert_allclose(np.sort(model.embedding_, axis=0), np.sort(Z, axis=0), atol=1e-9)
+    centers = np.stack([Z[model.labels_ == c].mean(axis=0) for c in range(10)])
+    assert_allclose(model.cluster_centers_, centers, atol=1e-9)
+    assert_allclose(model.inertia_, np.square(Z - centers[model.labels_]).sum(), rtol=1e-6)
+
+
+def test_by_cosine_models_are_saved_and_those_without_a_distance_are_euclidean(rows_of_unlike_lengths, tmp_path):
+    X, _, model = rows_of_unlike_lengths
+    save(model, tmp_path / "cosine.adaam")
+    loaded = load(tmp_path / "cosine.adaam")
+    assert loaded.distance_ == "cosine"
+    assert_array_equal(loaded.predict(X), model.labels_)
+    del loaded.distance_
+    assert not loaded._known().cosine
 
 
 def test_search_with_one_head_uses_it_on_every_metric():

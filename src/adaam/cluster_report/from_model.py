@@ -14,6 +14,7 @@ from adaam.cluster_report.data import Choice, CountCurve, ReportData, ReportLaye
 from adaam.cluster_report.description import description
 from adaam.cluster_report.layout import discriminant_plane, neighbor_map, spread_draw
 from adaam.cluster_report.pictures import image_bytes, images_that_fit
+from adaam.prepare import unit_rows
 from adaam.rows import ArrayRows
 from adaam.selection import ClusterCount, Selection, Trial
 
@@ -75,6 +76,8 @@ def report_data(
     fit = images_that_fit(images, n, np.shape(X)[1])
     shown = _shown(known, min(MAX_SHOWN, fit), rng)
     Z = np.asarray(model.transform(_rows_like_fitted(model, X, shown)))
+    # The map shows rows as close as the clusterer finds them.
+    points = unit_rows(Z) if getattr(model, "distance_", "") == "cosine" else Z
     plane = discriminant_plane(Z, known.labels[shown])
     pictures = None if images is None else image_bytes(images, X, shown)
     # Pixels are described by images, coordinates of an embedding by texts or not at all, other features by name.
@@ -90,7 +93,7 @@ def report_data(
         strengths=known.strengths,
         outlier_scores=known.outlier_scores,
         shown=shown,
-        neighbor_map=neighbor_map(Z, known.labels[shown], plane, rng),
+        neighbor_map=neighbor_map(points, known.labels[shown], plane, rng),
         plane=plane,
         cards=cards,
         choice=_choice(model.selection_),

@@ -58,6 +58,11 @@ class Chosen:
         """Report of the search."""
         return self.choice.selection
 
+    @property
+    def cosine(self) -> bool:
+        """Whether the rows of the view are scaled to unit length."""
+        return self.choice.outcome.contender.cosine
+
 
 def is_sampled(n_rows: int) -> bool:
     """Whether the search uses a sample of that many rows, and the chosen metric is then fitted to all."""
@@ -112,7 +117,7 @@ def _finished(
         fit(learned)
         if not sharpened:
             return _partitioned(learned, choice, partitioned, task)
-        labels = _graph_labels(partitioned.view(learned._map()), task)
+        labels = _graph_labels(partitioned.view(learned._map(), cosine=contender.cosine), task)
     else:
         labels = _learned_labels(choice, rows, task)
     metric, source = DiscriminantMetric(preparation, engine=task.engine), contender.source
@@ -130,7 +135,7 @@ def _learned_labels(choice: Choice, rows: DistinctRows, task: Task) -> IntVector
         return _graph_labels(contender.view, task)
     (source,) = prepared_rows(rows.X, rows.weights, rows.ranks, rows.engine, (contender.preparation,))
     ((_, components),) = learned_maps(source, c, (contender.width,), every_row=True)
-    return _graph_labels(source.view(components()), task)
+    return _graph_labels(source.view(components(), cosine=contender.cosine), task)
 
 
 def _graph_labels(view: View, task: Task) -> IntVector:
@@ -151,7 +156,7 @@ def _partition_rows(rows: DistinctRows, choice: Choice, n_columns: int, task: Ta
 
 def _partitioned(metric: LinearMetric, choice: Choice, rows: DistinctRows, task: Task) -> Chosen:
     """Partition rows in the metric by the chosen head, from several starts."""
-    view = rows.view(metric._map())
+    view = rows.view(metric._map(), cosine=choice.outcome.contender.cosine)
     if choice.outcome.head == "k-means":
         column = view.engine.asarray(view.weights)
         labels = np.asarray(view.engine.kmeans(view.Z, task.n_clusters, task.n_init, task.seed, column).labels)

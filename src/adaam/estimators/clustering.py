@@ -18,10 +18,10 @@ from adaam.estimators.described_clusters import DescribedClusters
 from adaam.estimators.linear_metric import LinearMetric
 from adaam.estimators.membership import KnownRows, Voters, cluster_order, own_shares, strengths, voters
 from adaam.estimators.phases import CallbackSupportMixin, FitPhases, fit_phases, with_callbacks
-from adaam.estimators.spread_clustering import HOST, SpreadRows, known_rows, spread_labels, spread_metric
+from adaam.estimators.spread_clustering import SpreadRows, known_rows, spread_labels, spread_metric
 from adaam.estimators.stored_rows import is_large, rows_at_hand
 from adaam.partition import layered, tree_of
-from adaam.prepare import row_weights
+from adaam.prepare import HOST, row_weights
 from adaam.rows import as_rows, checked_blocks
 from adaam.selection import HEADS, DistinctRows, Task, counted_clusters
 
@@ -88,6 +88,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         What was tried, what was chosen and how certain the choice is; `print(model.selection_)` shows it as a table.
     head_ : str
         The head that was chosen.
+    distance_ : {"euclidean", "cosine"}
+        Distance by which neighbours are found in the learned space, for training rows and new ones.
     n_clusters_ : int
         Number of clusters.
     cluster_centers_ : ndarray of shape (n_clusters_, n_components_)
@@ -362,7 +364,12 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
             yield voters(Z, self._known(), engine)
 
     def _known(self) -> KnownRows:
-        return KnownRows(self.embedding_, self.embedding_radii_)
+        return KnownRows(self.embedding_, self.embedding_radii_, self._by_cosine)
+
+    @property
+    def _by_cosine(self) -> bool:
+        # Models of earlier versions have no `distance_`, and compare rows by Euclidean distance.
+        return getattr(self, "distance_", "euclidean") == "cosine"
 
     def _predicted(self, Z: Tall, layer: int, engine: Engine) -> IntVector:
         quiet = not np.isfinite(self.noise_threshold_)
@@ -388,11 +395,13 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         _, labels = np.unique(chosen.labels, return_inverse=True)
         n_clusters = int(labels.max()) + 1
         column = engine.asarray(view.weights)
-        sums = engine.cluster_sums(view.Z, labels, column, n_clusters)
+        self.distance_ = "cosine" if chosen.cosine else "euclidean"
+        mapped = chosen.metric._map().apply(chosen.rows.X, engine) if chosen.cosine else view.Z
+        sums = engine.cluster_sums(mapped, labels, column, n_clusters)
         centers = sums.sums / sums.weights[:, None]
         order = cluster_order(centers, sums.weights, sums.largest)
         labels = np.argsort(order)[labels]
-        Z = np.asarray(engine.to_host(view.Z))
+        Z = np.asarray(engine.to_host(mapped))
         self.head_, self.n_clusters_ = chosen.head, n_clusters
         self.cluster_centers_ = centers[order].astype(Z.dtype)
         self.inertia_ = float(sums.squares.sum() - (sums.weights @ np.square(centers)).sum())

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 from adaam._typing import FloatMatrix, FloatVector, IntMatrix, IntVector, Tall
 from adaam.engines import Engine
 from adaam.partition import LINKS_PER_ROW, View
+from adaam.prepare import unit_rows
 
 # Up to this share of the distance of the farthest voter, the nearest voter is the row itself, mapped with rounding.
 SAME_ROW = 1e-6
@@ -19,6 +20,7 @@ class KnownRows:
 
     Z: FloatMatrix
     radii: FloatVector  # distance of each to the farthest of its neighbours
+    cosine: bool = False  # whether rows are compared after scaling to unit length
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,10 @@ class Voters:
 
 def voters(Z: Tall, known: KnownRows, engine: Engine) -> Voters:
     """Find the nearest known rows of new ones."""
-    return Voters(*engine.nearest_known(Z, known.Z, LINKS_PER_ROW))
+    points = known.Z
+    if known.cosine:
+        Z, points = unit_rows(Z, engine), unit_rows(points)
+    return Voters(*engine.nearest_known(Z, points, LINKS_PER_ROW))
 
 
 def place_values(n_voters: int) -> FloatVector:

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from adaam._typing import Column, FloatMatrix, IntVector, Tall
-from adaam.engines import CPUEngine, DaskEngine
+from adaam.engines import DaskEngine
 from adaam.engines.blocks import spread
 from adaam.engines.cluster.rows import row_labels
 from adaam.estimators.choosing import Chosen, finished_in
 from adaam.estimators.membership import KnownRows, voters
+from adaam.prepare import HOST
 from adaam.selection import SEARCH_ROWS, DistinctRows, Task
-
-HOST = CPUEngine()
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,9 @@ def _swapped(view: View, merging: Merging, clusters: IntVector, n_clusters: int,
         return row_modularity(view.links, view.links.asarray(clusters[part])[merging.communities])
 
     highest = by_rows(found)
-    for _ in range(MOST_ROUNDS):
+    # Parts that no link joins are clusters of the dendrogram however small they are; merging them takes a round each.
+    n_unlinked = int(np.count_nonzero(merging.tree.resolutions == 0.0))
+    for _ in range(MOST_ROUNDS + min(n_unlinked, n_clusters)):
         merges = dendrogram(links, places, within=found).merges[: m - n_clusters]
         second = _second_halves(merges, found)
         changed: set[int] = set()
@@ -149,11 +151,15 @@ def _promising(
     masses = np.bincount(clusters, degrees, minlength=n_clusters)
     parts = np.bincount(clusters[second], degrees[second], minlength=n_clusters)
     between = links.contracted(clusters, n_clusters)
-    a, b, joining = between.nodes, between.others, between.weights
+    # Linked clusters, and the smallest ones, whose merge costs little even if no link joins them.
+    smallest = np.sort(np.argsort(masses, kind="stable")[: 2 * N_TRIES])
+    i, j = np.triu_indices(len(smallest), 1)
+    a, b = np.append(between.nodes, smallest[i]), np.append(between.others, smallest[j])
+    joining = np.append(between.weights, np.zeros(len(i)))
     gains, losses = 2.0 * parts * (masses - parts) / total - cut, 2.0 * (masses[a] * masses[b] / total - joining)
-    pairs = [i for i in np.argsort(losses, kind="stable")[: 2 * N_TRIES] if a[i] < b[i]]
+    pairs = [p for p in np.argsort(losses, kind="stable")[: 2 * N_TRIES] if a[p] < b[p]]
     splits = np.argsort(-gains, kind="stable")[:N_TRIES]
     ways = [
-        (gains[s] - losses[i], int(s), int(a[i]), int(b[i])) for s in splits for i in pairs if s not in (a[i], b[i])
+        (gains[s] - losses[p], int(s), int(a[p]), int(b[p])) for s in splits for p in pairs if s not in (a[p], b[p])
     ]
     return [way[1:] for way in sorted(ways, key=lambda way: -way[0])[:N_TRIES] if parts[way[1]] > 0]

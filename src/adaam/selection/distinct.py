@@ -8,7 +8,7 @@ from adaam._typing import Column, FloatVector, IntVector, Tall
 from adaam.engines import Engine
 from adaam.engines.blocks import at, spread
 from adaam.partition import View
-from adaam.prepare import LinearMap
+from adaam.prepare import LinearMap, unit_rows
 from adaam.selection.count import ClusterCount, count_clusters
 from adaam.selection.family import prepared_rows, random_rows, row_ranks
 
@@ -46,9 +46,11 @@ class DistinctRows:
         """Weights as a vector on the host."""
         return np.array(spread(self.engine.to_host(self.weights), self.n_rows))
 
-    def view(self, mapped_by: LinearMap) -> View:
-        """Rows mapped by a linear map."""
-        return View(mapped_by.apply(self.X, self.engine), self.host_weights(), self.engine, self.ranks)
+    def view(self, mapped_by: LinearMap, *, cosine: bool = False) -> View:
+        """Rows mapped by a linear map, and scaled to unit length if `cosine`."""
+        Z = mapped_by.apply(self.X, self.engine)
+        Z = unit_rows(Z, self.engine) if cosine else Z
+        return View(Z, self.host_weights(), self.engine, self.ranks)
 
 
 def counted_clusters(rows: DistinctRows) -> ClusterCount:

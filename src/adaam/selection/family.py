@@ -22,6 +22,7 @@ from adaam.prepare import (
     ZeroRowWarning,
     column_variances,
     fit_preparation,
+    unit_rows,
 )
 
 # Columns of the AdaAM map as multiples of the number of clusters: narrow maps suit embeddings, wide ones images.
@@ -70,11 +71,13 @@ class Prepared:
     sample: Sample
     ranks: IntVector  # position of each row in an order that does not depend on that of the input
 
-    def view(self, components: FloatMatrix | None = None) -> View:
-        """Rows mapped by `components`, or as they are."""
+    def view(self, components: FloatMatrix | None = None, *, cosine: bool = False) -> View:
+        """Rows mapped by `components`, or as they are; scaled to unit length if `cosine`."""
         sample, Z = self.sample, self.sample.X
         if components is not None:
             Z = sample.engine.project(Z, 1.0, np.zeros(Z.shape[1]), components)
+        if cosine:
+            Z = unit_rows(Z, sample.engine)
         return View(Z, np.array(sample.weights), sample.engine, self.ranks)
 
     def some(self, rows: IntVector) -> "Prepared":

@@ -14,13 +14,16 @@ Maps = list[tuple[Candidate, Callable[[], FloatMatrix]]]
 FEWEST_ROWS_PER_CLUSTER = 2 * LINKS_PER_ROW
 
 
-def sound_maps(prepared: Prepared, n_clusters: int, widths: Sequence[int] = WIDTHS) -> tuple[Maps, list[Candidate]]:
+def sound_maps(
+    prepared: Prepared, n_clusters: int, widths: Sequence[int] = WIDTHS, *, cosine: bool = False
+) -> tuple[Maps, list[Candidate]]:
     """Return the maps of all widths, except those that fail on rows they were not learned from.
 
     With few rows in many columns, a map can overfit: it creates clusters of the rows it is learned from. So a map of
     the same width is learned from a random half of the rows and tried on the other half; it fails if modularity there
-    is clearly lower than that of the rows as they are. None is left out if halves have too few rows per cluster, or if
-    maps are learned from at most half of the rows, since the search scores them on the others too.
+    is clearly lower than that of the rows as they are. Both are compared by `cosine` or by Euclidean distance. None is
+    left out if halves have too few rows per cluster, or if maps are learned from at most half of the rows, since the
+    search scores them on the others too.
 
     Returns
     -------
@@ -36,10 +39,10 @@ def sound_maps(prepared: Prepared, n_clusters: int, widths: Sequence[int] = WIDT
     learned_from = np.zeros(prepared.sample.n_rows, dtype=bool)
     learned_from[random_rows(prepared.ranks, n_half, seed=1)] = True
     first, other = (prepared.some(np.flatnonzero(rows)) for rows in (learned_from, ~learned_from))
-    plain = partition_modularity(other.view(), n_clusters)
+    plain = partition_modularity(other.view(cosine=cosine), n_clusters)
 
     def holds(components: Callable[[], FloatMatrix]) -> bool:
-        found = partition_modularity(other.view(components()), n_clusters)
+        found = partition_modularity(other.view(components(), cosine=cosine), n_clusters)
         return not modularity_gain(plain, found).is_clear
 
     tried = learned_maps(first, n_clusters, widths)

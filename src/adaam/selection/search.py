@@ -12,6 +12,7 @@ from adaam._typing import FloatMatrix, FloatVector, IntVector
 from adaam.engines import Engine
 from adaam.engines.blocks import at, ordered_map
 from adaam.partition import N_ERRORS, View, best_partition, modularity_gain, row_modularity
+from adaam.prepare import PREPARATIONS, unit_rows
 from adaam.projection import discriminant
 from adaam.selection.family import FEWEST_COLUMNS, Candidate, Prepared, learning_rows, random_rows
 from adaam.selection.holdout import sound_maps
@@ -52,6 +53,21 @@ class Contender:
     view: View
     source: Prepared | None = None
     width: int = 0
+    cosine: bool = False
+
+    def by_cosine(self) -> "Contender":
+        """Return the same metric with neighbours by cosine distance."""
+        view = self.view
+        scaled = View(unit_rows(view.Z, view.engine), view.weights, view.engine, view.ranks)
+        return replace(self, name=f"{self.name}, cosine", view=scaled, cosine=True)
+
+    @property
+    def has_directions(self) -> bool:
+        """Whether cosine distance suits the rows: their preparation disregards lengths, and they have enough columns.
+
+        Directions have one dimension fewer than rows, and a graph in few dimensions has a high modularity.
+        """
+        return PREPARATIONS[self.preparation].row_scaling == "unit" and self.view.Z.shape[1] >= FEWEST_COLUMNS
 
     @property
     def learned(self) -> bool:
@@ -102,17 +118,20 @@ def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]
     rows as they are, partitions of their graph, partitions in a learned metric. Within each of the first two levels the
     highest wins; the best of a later level is taken only if its gain exceeds two standard errors over the rows.
 
+    Neighbours are found by Euclidean distance. For rows of unit length, as they are and in their narrowest map, cosine
+    distance is tried too, and taken if its modularity is clearly higher; wider maps follow the narrowest.
+
     Maps that fail on rows they were not learned from are left out (`sound_maps`). If the narrowest map of a preparation
     is clearly worse than that of another, its wider maps are not tried.
 
     Learned maps differ in width, and a graph in few dimensions has a high modularity whatever the clusters. So they are
     compared in the same number of dimensions: each partition is scored on the graph in its own discriminant map, which
-    has one column fewer than there are clusters. With eight clusters or fewer, these are too few columns, and
-    modularity on the metric's own graph decides.
+    has one column fewer than there are clusters. With eight clusters or fewer, these are too few columns: the learned
+    metric of highest modularity must then also clearly beat as many leading principal components of the rows.
     """
     plain = [partial(Contender, p.name, Candidate(p.name, 0).name, p.view(), p) for p in prepared]
-    outcomes = _compared_closely(_outcomes(plain, task, tell), task)
-    kept = [outcome.contender.preparation for outcome in _worth_learning(outcomes)]
+    outcomes = _compared_closely(_outcomes(plain, task, tell, both=True), task)
+    kept = {outcome.contender.preparation: outcome.contender.cosine for outcome in _worth_learning(outcomes)}
 
     def learned(source: Prepared, candidate: Candidate, components: Callable[[], FloatMatrix]) -> Contender:
         return Contender(source.name, candidate.name, source.view(components()), source, candidate.width)
@@ -120,16 +139,17 @@ def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]
     narrowest, wider, failed = [], {}, []
     for source in prepared:
         if source.name in kept:
-            maps, without = sound_maps(source, task.n_clusters)
+            maps, without = sound_maps(source, task.n_clusters, cosine=kept[source.name])
             contenders = [partial(learned, source, *each) for each in maps]
             narrowest += contenders[:1]
             wider[source.name] = contenders[1:]
             failed += [f"{candidate.name} ({candidate.preparation})" for candidate in without]
-    narrow = _outcomes(narrowest, task, tell)
-    kept = [outcome.contender.preparation for outcome in _worth_learning(narrow)]
-    outcomes += narrow + _outcomes([each for name in kept for each in wider[name]], task, tell)
+    narrow = _outcomes(narrowest, task, tell, both=True)
+    kept = {outcome.contender.preparation: outcome.contender.cosine for outcome in _worth_learning(narrow)}
+    following = [partial(_by, each, cosine) for name, cosine in kept.items() for each in wider[name]]
+    outcomes += narrow + _outcomes(following, task, tell)
     outcomes = _with_all_clusters(outcomes, task.n_clusters)
-    chosen, steps, outcomes = _climb(outcomes, task.n_clusters)
+    chosen, steps, outcomes = _climb(outcomes, task)
     if failed:
         steps.append(f"Left out, since they fail on rows they were not learned from: {'; '.join(failed)}.")
     trials = tuple(_trial(outcome, chosen) for outcome in outcomes)
@@ -139,22 +159,36 @@ def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]
 def given_metric(contender: Contender, task: Task) -> Choice:
     """Partition the rows in a given metric, and choose the head by modularity."""
     outcomes = _with_all_clusters(_outcomes([lambda: contender], task, lambda text: None), task.n_clusters)
-    chosen, steps, outcomes = _climb(outcomes, task.n_clusters)
+    chosen, steps, outcomes = _climb(outcomes, task)
     return Choice(chosen, Selection(tuple(_trial(o, chosen) for o in outcomes), tuple(steps), len(chosen.labels)))
 
 
-def _outcomes(contenders: Sequence[Callable[[], Contender]], task: Task, tell: Callable[[str], None]) -> list[Outcome]:
-    """Partition the rows in every metric, by every requested head that suits it."""
+def _by(contender: Callable[[], Contender], cosine: bool) -> Contender:
+    return contender().by_cosine() if cosine else contender()
+
+
+def _outcomes(
+    contenders: Sequence[Callable[[], Contender]], task: Task, tell: Callable[[str], None], *, both: bool = False
+) -> list[Outcome]:
+    """Partition the rows in every metric, by every requested head that suits it.
+
+    The graph head tries `both` distances or only that of the contender.
+    """
 
     def found(contender: Contender) -> list[Outcome]:
         # k-means in a learned metric would be a fourth level; the graph head, which the metric is made for, is used.
         heads = [h for h in task.heads if h != "k-means" or not contender.learned or "graph" not in task.heads]
-        return [_partitioned(contender, head, task) for head in heads]
+        outcomes = [_partitioned(contender, head, task) for head in heads]
+        if both and heads[-1] == "graph" and contender.has_directions:
+            by_cosine = _partitioned(contender.by_cosine(), "graph", task)
+            if modularity_gain(by_cosine.rows, outcomes[-1].rows).is_clear:
+                outcomes[-1] = by_cosine
+        return outcomes
 
     outcomes: list[Outcome] = []
     # A partition runs on one thread, so metrics are learned and partitioned in parallel.
     for some in ordered_map(lambda contender: found(contender()), contenders):
-        contender = some[0].contender
+        contender = some[-1].contender
         tell(f"candidate {contender.preparation}: {contender.name}")
         outcomes += some
     return outcomes
@@ -213,8 +247,9 @@ def _with_all_clusters(outcomes: list[Outcome], n_clusters: int) -> list[Outcome
     return whole or outcomes
 
 
-def _climb(outcomes: list[Outcome], n_clusters: int) -> tuple[Outcome, list[str], list[Outcome]]:
+def _climb(outcomes: list[Outcome], task: Task) -> tuple[Outcome, list[str], list[Outcome]]:
     """Compare levels in order and take clear gains; of learned metrics, take the one that separates clusters best."""
+    discriminating = discriminates(task.n_clusters)
     outcomes = sorted(outcomes, key=lambda outcome: outcome.level)
     current: Outcome | None = None
     steps = []
@@ -224,21 +259,35 @@ def _climb(outcomes: list[Outcome], n_clusters: int) -> tuple[Outcome, list[str]
             current = best
             steps.append(f"Start: {best.title}, modularity {best.modularity:.3f}.")
             continue
-        gain = modularity_gain(best.rows, current.rows)
-        taken = gain.is_clear
+        gains = {"": modularity_gain(best.rows, current.rows)}
+        if gains[""].is_clear and best.contender.source is not None and best.level == 2 and not discriminating:
+            gains[" over as many principal components"] = modularity_gain(best.rows, _reduced(best, task).rows)
+        taken = all(gain.is_clear for gain in gains.values())
         verdict = "taken" if taken else f"not taken: a gain must exceed {N_ERRORS:g} standard errors"
-        steps.append(f"{best.title}: {gain.value:+.4f} ± {gain.standard_error:.4f}, {verdict}.")
+        found = ", ".join(f"{gain.value:+.4f} ± {gain.standard_error:.4f}{over}" for over, gain in gains.items())
+        steps.append(f"{best.title}: {found}, {verdict}.")
         current = best if taken else current
     assert current is not None
-    if not current.contender.learned or not discriminates(n_clusters):
+    if not current.contender.learned or not discriminating:
         return current, steps, outcomes
-    outcomes = [_separated(outcome, n_clusters) if outcome.contender.learned else outcome for outcome in outcomes]
+    outcomes = [_separated(outcome, task.n_clusters) if outcome.contender.learned else outcome for outcome in outcomes]
     chosen = max((o for o in outcomes if o.separation is not None), key=lambda outcome: outcome.separation or 0.0)
     steps.append(
         f"Of the learned metrics, {chosen.title} separates its clusters best: modularity {chosen.separation:.3f} in "
         "the discriminant map of its partition."
     )
     return chosen, steps, outcomes
+
+
+def _reduced(outcome: Outcome, task: Task) -> Outcome:
+    """Partition in as many leading principal components as the map has: what the number of dimensions alone gives."""
+    contender = outcome.contender
+    view = contender.view
+    assert contender.source is not None
+    leading = View(contender.source.sample.X[:, : view.Z.shape[1]], view.weights, view.engine, view.ranks)
+    plain = Contender(contender.preparation, "leading principal components", leading)
+    starts = range(2)  # one more than the map had, in favour of the simpler
+    return _partitioned(plain.by_cosine() if contender.cosine else plain, "graph", task, starts)
 
 
 def discriminates(n_clusters: int) -> bool:
@@ -254,7 +303,7 @@ def _separated(outcome: Outcome, n_clusters: int) -> Outcome:
     if len(labels) > SEPARATION_ROWS:
         some = random_rows(source.ranks, SEPARATION_ROWS, seed=SEARCH_SEED)
         source, labels = source.some(some), labels[some]
-    view = source.view(components)
+    view = source.view(components, cosine=outcome.contender.cosine)
     separation = float(row_modularity(view.links, view.links.asarray(labels)).sum())
     return replace(outcome, separation=separation)
 
