@@ -152,12 +152,15 @@ def _promising(
     parts = np.bincount(clusters[second], degrees[second], minlength=n_clusters)
     between = links.contracted(clusters, n_clusters)
     # Linked clusters, and the smallest ones, whose merge costs little even if no link joins them.
+    once = between.nodes < between.others
+    a, b, joining = between.nodes[once], between.others[once], between.weights[once]
     smallest = np.sort(np.argsort(masses, kind="stable")[: 2 * N_TRIES])
-    i, j = np.triu_indices(len(smallest), 1)
-    a, b = np.append(between.nodes, smallest[i]), np.append(between.others, smallest[j])
-    joining = np.append(between.weights, np.zeros(len(i)))
+    i, j = (smallest[k] for k in np.triu_indices(len(smallest), 1))
+    unlinked = ~np.isin(i * n_clusters + j, a * n_clusters + b)
+    a, b = np.append(a, i[unlinked]), np.append(b, j[unlinked])
+    joining = np.append(joining, np.zeros(np.count_nonzero(unlinked)))
     gains, losses = 2.0 * parts * (masses - parts) / total - cut, 2.0 * (masses[a] * masses[b] / total - joining)
-    pairs = [p for p in np.argsort(losses, kind="stable")[: 2 * N_TRIES] if a[p] < b[p]]
+    pairs = np.argsort(losses, kind="stable")[:N_TRIES]
     splits = np.argsort(-gains, kind="stable")[:N_TRIES]
     ways = [
         (gains[s] - losses[p], int(s), int(a[p]), int(b[p])) for s in splits for p in pairs if s not in (a[p], b[p])
