@@ -16,7 +16,7 @@ from adaam import CAN, LPP, PCAN, AdaAM, AdaAMClustering, PreparedMetric, RowBlo
 from adaam.estimators import choosing
 from adaam.rows import BlockRows
 
-X, _ = make_blobs(90, 5, centers=3, random_state=0, cluster_std=2.0)
+X, _ = make_blobs(90, 5, centers=3, random_state=0, cluster_std=1.0)
 PHASES = {
     AdaAM: ["preparation", "neighbours", "affinity", "projection"],
     LPP: ["preparation", "affinity", "projection"],

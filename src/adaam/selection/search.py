@@ -83,12 +83,17 @@ class Outcome:
     head: str
     labels: IntVector  # on the host
     rows: FloatVector
-    separation: float | None = None
+    separated: FloatVector | None = None  # the same on the graph in the discriminant map of the partition
 
     @property
     def modularity(self) -> float:
         """Modularity on the metric's own graph."""
         return float(self.rows.sum())
+
+    @property
+    def separation(self) -> float | None:
+        """Modularity in the discriminant map of the partition, if it was made."""
+        return None if self.separated is None else float(self.separated.sum())
 
     @property
     def level(self) -> int:
@@ -271,7 +276,8 @@ def _climb(outcomes: list[Outcome], task: Task) -> tuple[Outcome, list[str], lis
     if not current.contender.learned or not discriminating:
         return current, steps, outcomes
     outcomes = [_separated(outcome, task.n_clusters) if outcome.contender.learned else outcome for outcome in outcomes]
-    chosen = max((o for o in outcomes if o.separation is not None), key=lambda outcome: outcome.separation or 0.0)
+    outcomes = _separated_closely(outcomes, task)
+    chosen = max((o for o in outcomes if o.separated is not None), key=_separation)
     steps.append(
         f"Of the learned metrics, {chosen.title} separates its clusters best: modularity {chosen.separation:.3f} in "
         "the discriminant map of its partition."
@@ -304,8 +310,27 @@ def _separated(outcome: Outcome, n_clusters: int) -> Outcome:
         some = random_rows(source.ranks, SEPARATION_ROWS, seed=SEARCH_SEED)
         source, labels = source.some(some), labels[some]
     view = source.view(components, cosine=outcome.contender.cosine)
-    separation = float(row_modularity(view.links, view.links.asarray(labels)).sum())
-    return replace(outcome, separation=separation)
+    return replace(outcome, separated=row_modularity(view.links, view.links.asarray(labels)))
+
+
+def _separated_closely(outcomes: list[Outcome], task: Task) -> list[Outcome]:
+    """Make further starts in the learned metrics whose separation is not clearly lower than the highest."""
+    top = max((o for o in outcomes if o.separated is not None), key=_separation).separated
+    assert top is not None
+    close = [o for o in outcomes if o.separated is not None and not modularity_gain(top, o.separated).is_clear]
+    if len(close) < 2:
+        return outcomes
+
+    def best(outcome: Outcome) -> Outcome:
+        further = _partitioned(outcome.contender, outcome.head, task, range(1, CLOSE_STARTS))
+        return _separated(further, task.n_clusters) if further.modularity > outcome.modularity else outcome
+
+    better = iter(ordered_map(best, close))
+    return [next(better) if any(o is c for c in close) else o for o in outcomes]
+
+
+def _separation(outcome: Outcome) -> float:
+    return outcome.separation or 0.0
 
 
 def _modularity(outcome: Outcome) -> float:

@@ -271,10 +271,14 @@ const Exhibits = (() => {
 
   async function open(panel) {
     const known = sets.get(panel);
-    if (known) return known.paint();
+    if (known) {
+      await known.opened; // its images may still be loading
+      return known.set.paint();
+    }
     const set = new DataSet(panel);
-    sets.set(panel, set);
-    await set.open();
+    const opened = set.open();
+    sets.set(panel, { set, opened });
+    await opened;
     panel.dataset.ready = "true";
     return undefined;
   }
@@ -311,6 +315,6 @@ const Exhibits = (() => {
     watch.observe(document.getElementById("sets"));
   }
 
-  const repaint = () => sets.forEach((set) => { if (!set.panel.hidden && set.isBound) { set.select(set.selected); set.neighbors(); } });
+  const repaint = () => sets.forEach(({ set }) => { if (!set.panel.hidden && set.isBound) { set.select(set.selected); set.neighbors(); } });
   return { start, repaint };
 })();
