@@ -25,7 +25,7 @@ from adaam._checks import (
 )
 from adaam._typing import Column, ColumnUnits, FloatMatrix, FloatVector, RowScaling, Tall
 from adaam.engines import CPUEngine, Engine
-from adaam.engines.blocks import beside, namespace, row_blocks, spread, total
+from adaam.engines.blocks import beside, row_blocks, spread, total
 from adaam.linalg import Eigenpairs, range_eigenpairs
 
 HOST = CPUEngine()
@@ -156,8 +156,10 @@ def _reciprocal(norms: Column) -> Column:
 
 def unit_rows(Z: Any, engine: Engine = HOST) -> Any:
     """Divide mapped rows by their lengths, so that Euclidean distance compares their directions; zero rows stay."""
-    scale = beside(_reciprocal(engine.row_norms(Z)), slice(None))
-    return Z * namespace(Z).asarray(scale, dtype=Z.dtype)
+    scale, m = _reciprocal(engine.row_norms(Z)), Z.shape[1]
+    if isinstance(Z, np.ndarray):
+        return Z * beside(scale, slice(None)).astype(Z.dtype, copy=False)
+    return engine.project(Z, scale, np.zeros(m), np.eye(m, dtype=Z.dtype))
 
 
 def scaled_rows(X: FloatMatrix, row_scaling: RowScaling) -> FloatMatrix:

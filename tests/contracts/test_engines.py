@@ -38,7 +38,7 @@ from adaam.affinity import heat_affinity
 from adaam.engines import CPUEngine, DaskEngine, Engine, FittedHeat, GPUEngine, resolve_engine
 from adaam.engines.neighbors.graph import HostHalf
 from adaam.graph import given_graph
-from adaam.prepare import Sample
+from adaam.prepare import Sample, unit_rows
 
 try:
     import torch
@@ -557,6 +557,34 @@ def test_verbs_leave_their_inputs_unchanged(engine, dtype):
     engine.kmeans(rows, 3, 2, 0, weights)
     for A, B in zip((engine.to_host(rows), engine.to_host(thin), weights), before, strict=True):
         np.testing.assert_array_equal(A, B)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_are_scaled_to_unit_length_and_zero_rows_stay(engine, dtype):
+    X = cloud(dtype=dtype).copy()
+    X[3] = 0.0
+    found = engine.to_host(unit_rows(engine.asarray(X), engine))
+    lengths = np.linalg.norm(X.astype(np.float64), axis=1, keepdims=True)
+    np.testing.assert_allclose(found, X / np.where(lengths > 0, lengths, 1.0), rtol=0, atol=RTOL[dtype])
+
+
+@pytest.mark.parametrize("kind", ["gpu", "dask"])
+def test_clusters_by_cosine_are_those_of_the_cpu_engine(kind, request):
+    rng = np.random.default_rng(0)
+    centers = rng.standard_normal((10, 60)) / np.sqrt(60)
+    X = rng.uniform(0.4, 2.5, (900, 1)) * centers[np.arange(900) % 10] + 0.3 * rng.standard_normal((900, 60))
+    expected = AdaAMClustering(10).fit(X)
+    if kind == "gpu":
+        pytest.importorskip("torch")
+        engine, given = GPUEngine(device="cpu"), torch.tensor(X)
+    else:
+        da = pytest.importorskip("dask.array")
+        request.getfixturevalue("client")
+        engine, given = "dask", da.from_array(X, chunks=(300, 60))
+    found = AdaAMClustering(10, engine=engine).fit(given)
+    assert found.distance_ == expected.distance_ == "cosine"
+    assert adjusted_rand_score(np.asarray(found.labels_), expected.labels_) > 0.99
+    np.testing.assert_array_equal(np.asarray(found.predict(given)), np.asarray(found.labels_))
 
 
 def data_sets():
