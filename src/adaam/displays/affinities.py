@@ -145,7 +145,7 @@ class MagnitudeDisplay(Display):
         self.cut = cut
 
     @classmethod
-    def from_estimator(  # type: ignore[override]
+    def from_estimator(
         cls,
         estimator: Any,
         X: Any,

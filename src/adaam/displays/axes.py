@@ -1,5 +1,6 @@
 """What displays share: their base class, matplotlib axes, and the check of the model."""
 
+from abc import ABC, abstractmethod
 from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
@@ -21,7 +22,28 @@ def axes_for(display: Any, ax: Any, width: float = 6.0, height: float = 4.0) -> 
     return ax
 
 
-class Display:
+class Display(ABC):
+    """Base class of displays that draw one pair of axes."""
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the display and return it.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None means a new figure.
+        **kwargs
+            Passed to matplotlib: to `plot` for lines, to `barh` for bars, to `stairs` for histograms.
+        """
+        self._draw(axes_for(self, ax), kwargs)
+        return self
+
+    @abstractmethod
+    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
+        """Draw in these axes; `style` overrides the display's own settings."""
+
+
+class ModelDisplay(Display):
     """Base class of displays that only need a fitted model."""
 
     @classmethod
@@ -37,27 +59,10 @@ class Display:
         """
         return cls._of(fitted_metric(estimator)).plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the display and return it.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, default=None
-            Where to draw; None means a new figure.
-        **kwargs
-            Passed to matplotlib: to `plot` for lines, to `barh` for bars, to `stairs` for histograms.
-        """
-        self._draw(axes_for(self, ax), kwargs)
-        return self
-
     @classmethod
+    @abstractmethod
     def _of(cls, model: Any) -> Self:
         """Make the display from a fitted model."""
-        raise NotImplementedError
-
-    def _draw(self, ax: Any, style: dict[str, Any]) -> None:
-        """Draw in these axes; `style` overrides the display's own settings."""
-        raise NotImplementedError
 
 
 def fitted_metric(model: Any) -> LinearMetric:

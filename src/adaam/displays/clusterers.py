@@ -4,12 +4,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from adaam.displays.axes import Display
+from adaam.displays.axes import ModelDisplay
 from adaam.partition import ClusterLayer, tree_of
 from adaam.selection import ClusterCount, Selection
 
 
-class ClusterLayersDisplay(Display):
+class ClusterLayersDisplay(ModelDisplay):
     """Clusters of every layer as bars, coarsest at the top, each above the finer ones that it contains.
 
     The width of a bar is the share of rows in the cluster; darker clusters are firmer.
@@ -71,7 +71,7 @@ def nested_orders(layers: tuple[ClusterLayer, ...]) -> list[Any]:
     return orders
 
 
-class SelectionDisplay(Display):
+class SelectionDisplay(ModelDisplay):
     """Modularity of every metric and head that was tried, the chosen one marked.
 
     Parameters
@@ -114,7 +114,7 @@ class SelectionDisplay(Display):
         ax.set(xlabel="modularity on its own graph")
 
 
-class ClusterCountDisplay(Display):
+class ClusterCountDisplay(ModelDisplay):
     """Modularity and separation over the number of clusters, with the estimate and its range.
 
     Parameters

@@ -8,7 +8,7 @@ import numpy as np
 from adaam._checks import check_whole
 from adaam._typing import FloatMatrix, FloatVector
 from adaam.cluster_report.layout import discriminant_plane
-from adaam.displays.axes import Display, axes_for, fitted_metric
+from adaam.displays.axes import ModelDisplay, axes_for, fitted_metric
 from adaam.estimators import LinearMetric
 from adaam.estimators.linear_metric import feature_names
 from adaam.metric import FeatureContributions
@@ -276,7 +276,7 @@ def _short(name: str, length: int = 24) -> str:
     return name if len(name) <= length else name[: length - 1] + "…"
 
 
-class EigenvalueDisplay(Display):
+class EigenvalueDisplay(ModelDisplay):
     """Eigenvalues of the learned components, ascending: the smaller, the closer a component keeps linked rows.
 
     Components of nearly equal eigenvalues can trade places if the data change a little.

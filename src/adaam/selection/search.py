@@ -135,7 +135,7 @@ def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]
     metric of highest modularity must then also clearly beat as many leading principal components of the rows.
     """
     plain = [partial(Contender, p.name, Candidate(p.name, 0).name, p.view(), p) for p in prepared]
-    outcomes = _compared_closely(_outcomes(plain, task, tell, both=True), task)
+    outcomes = _compared_closely(_at_better_distance(_outcomes(plain, task, tell), task), task)
     kept = {outcome.contender.preparation: outcome.contender.cosine for outcome in _worth_learning(outcomes)}
 
     def learned(source: Prepared, candidate: Candidate, components: Callable[[], FloatMatrix]) -> Contender:
@@ -149,7 +149,7 @@ def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]
             narrowest += contenders[:1]
             wider[source.name] = contenders[1:]
             failed += [f"{candidate.name} ({candidate.preparation})" for candidate in without]
-    narrow = _outcomes(narrowest, task, tell, both=True)
+    narrow = _at_better_distance(_outcomes(narrowest, task, tell), task)
     kept = {outcome.contender.preparation: outcome.contender.cosine for outcome in _worth_learning(narrow)}
     following = [partial(_by, each, cosine) for name, cosine in kept.items() for each in wider[name]]
     outcomes += narrow + _outcomes(following, task, tell)
@@ -172,31 +172,37 @@ def _by(contender: Callable[[], Contender], cosine: bool) -> Contender:
     return contender().by_cosine() if cosine else contender()
 
 
-def _outcomes(
-    contenders: Sequence[Callable[[], Contender]], task: Task, tell: Callable[[str], None], *, both: bool = False
-) -> list[Outcome]:
-    """Partition the rows in every metric, by every requested head that suits it.
-
-    The graph head tries `both` distances or only that of the contender.
-    """
+def _outcomes(contenders: Sequence[Callable[[], Contender]], task: Task, tell: Callable[[str], None]) -> list[Outcome]:
+    """Partition the rows in every metric, by every requested head that suits it."""
 
     def found(contender: Contender) -> list[Outcome]:
         # k-means in a learned metric would be a fourth level; the graph head, which the metric is made for, is used.
         heads = [h for h in task.heads if h != "k-means" or not contender.learned or "graph" not in task.heads]
-        outcomes = [_partitioned(contender, head, task) for head in heads]
-        if both and heads[-1] == "graph" and contender.has_directions:
-            by_cosine = _partitioned(contender.by_cosine(), "graph", task)
-            if modularity_gain(by_cosine.rows, outcomes[-1].rows).is_clear:
-                outcomes[-1] = by_cosine
-        return outcomes
+        return [_partitioned(contender, head, task) for head in heads]
 
     outcomes: list[Outcome] = []
     # A partition runs on one thread, so metrics are learned and partitioned in parallel.
     for some in ordered_map(lambda contender: found(contender()), contenders):
-        contender = some[-1].contender
+        contender = some[0].contender
         tell(f"candidate {contender.preparation}: {contender.name}")
         outcomes += some
     return outcomes
+
+
+def _replaced(outcomes: list[Outcome], some: list[Outcome], by: Callable[[Outcome], Outcome]) -> list[Outcome]:
+    """Replace some of the outcomes, in parallel."""
+    found = iter(ordered_map(by, some))
+    return [next(found) if any(outcome is each for each in some) else outcome for outcome in outcomes]
+
+
+def _at_better_distance(outcomes: list[Outcome], task: Task) -> list[Outcome]:
+    """Replace graph partitions by those at cosine distance, if it suits the rows and is clearly better."""
+
+    def better(outcome: Outcome) -> Outcome:
+        by_cosine = _partitioned(outcome.contender.by_cosine(), outcome.head, task)
+        return by_cosine if modularity_gain(by_cosine.rows, outcome.rows).is_clear else outcome
+
+    return _replaced(outcomes, [o for o in outcomes if o.head == "graph" and o.contender.has_directions], better)
 
 
 def _compared_closely(outcomes: list[Outcome], task: Task) -> list[Outcome]:
@@ -211,7 +217,7 @@ def _compared_closely(outcomes: list[Outcome], task: Task) -> list[Outcome]:
         further = _partitioned(outcome.contender, outcome.head, task, range(1, CLOSE_STARTS))
         return max(outcome, further, key=_modularity)
 
-    return [best(o) if any(o is c for c in close) else o for o in outcomes]
+    return _replaced(outcomes, close, best)
 
 
 def _partitioned(contender: Contender, head: str, task: Task, starts: range = range(1)) -> Outcome:
@@ -325,8 +331,7 @@ def _separated_closely(outcomes: list[Outcome], task: Task) -> list[Outcome]:
         further = _partitioned(outcome.contender, outcome.head, task, range(1, CLOSE_STARTS))
         return _separated(further, task.n_clusters) if further.modularity > outcome.modularity else outcome
 
-    better = iter(ordered_map(best, close))
-    return [next(better) if any(o is c for c in close) else o for o in outcomes]
+    return _replaced(outcomes, close, best)
 
 
 def _separation(outcome: Outcome) -> float:
