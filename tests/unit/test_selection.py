@@ -16,17 +16,18 @@ from adaam import (
     planning,
     save,
 )
+from adaam._typing import IntVector
 from adaam.engines import CPUEngine
 from adaam.estimators import choosing
 from adaam.estimators.membership import KnownRows, voters
 from adaam.large import row_blocks
-from adaam.partition import View
+from adaam.partition import View, partition
 from adaam.prepare import column_variances, fit_preparation
 from adaam.scores import adjusted_rand_index, clustering_accuracy
-from adaam.selection import Contender, Task, given_metric, prepared_rows, row_ranks, search
+from adaam.selection import Contender, Prepared, Task, given_metric, prepared_rows, row_ranks, search
 from adaam.selection.count import SEPARATE
-from adaam.selection.family import preparations
-from adaam.selection.holdout import sound_maps
+from adaam.selection.family import preparations, random_rows
+from adaam.selection.reproducibility import MOST_SAMPLES, SHARE, Way, compare
 from adaam.selection.search import Outcome, _climb
 
 ENGINE = CPUEngine()
@@ -47,11 +48,11 @@ def outcome(rows: list[float], *, learned: bool = False, head: str = "graph") ->
 
 def test_a_gain_within_two_standard_errors_is_not_taken():
     noisy = np.random.default_rng(0).standard_normal(100)
-    simple, elaborate = outcome([0.5] * 100), outcome(list(0.5 + 0.05 + noisy - noisy.mean()), learned=True)
+    simple, elaborate = outcome([0.5] * 100, head="k-means"), outcome(list(0.5 + 0.05 + noisy - noisy.mean()))
     chosen, steps, _ = _climb([simple, elaborate], Task(2, ("graph",), 1, 0, ENGINE))
     assert chosen is simple
     assert "not taken" in steps[-1]
-    clear = outcome(list(0.5 + 0.25 + 0.5 * (noisy - noisy.mean())), learned=True)
+    clear = outcome(list(0.5 + 0.25 + 0.5 * (noisy - noisy.mean())))
     assert _climb([simple, clear], Task(2, ("graph",), 1, 0, ENGINE))[0] is clear
 
 
@@ -230,42 +231,76 @@ def test_a_hundred_and_twenty_separate_clusters_are_counted():
     assert adjusted_rand_index(np.repeat(np.arange(120), 20), model.labels_) > 0.98
 
 
-def test_maps_that_make_up_clusters_are_left_out():
-    # Few rows in many columns: what a map learns from half of them does not hold for the other half.
+def way(source: Prepared, width: int, n_clusters: int) -> Way:
+    return Way(source, width, False, lambda view: partition(view, n_clusters, 0).labels)
+
+
+def test_maps_that_make_up_clusters_are_not_taken():
+    # Few rows in many columns: a map adapts to the rows it is learned from, and clusters differ from sample to sample.
     rng = np.random.default_rng(0)
     X = 0.6 * rng.standard_normal((6, 200))[np.arange(600) % 6] + rng.standard_normal((600, 200))
     (source,) = prepared_rows(X, np.ones(600), np.arange(600), ENGINE, ("linear",))
-    maps, failed = sound_maps(source, 6)
-    assert maps == []
-    assert [candidate.width for candidate in failed] == [1, 2, 4, 8]
+    learned, plain = compare(way(source, 4, 6), way(source, 0, 6), 6)
+    assert learned < 0.5
+    assert learned < plain
     model = AdaAMClustering(6).fit(X)
     assert model.selection_.best.metric == "rows as they are"
-    assert "not learned from" in str(model.selection_)
 
 
-def test_maps_of_rows_that_separate_are_kept_and_few_rows_are_not_halved():
+def test_reproducibility_equals_its_definition(monkeypatch):
+    monkeypatch.setattr("adaam.selection.reproducibility.CLEAR", np.inf)  # so that all samples are drawn
+    ranks = np.random.default_rng(3).permutation(len(SOME))
+    (source,) = prepared_rows(SOME, np.ones(len(SOME)), ranks, ENGINE, ("linear",))
+
+    def thirds(view: View) -> IntVector:
+        return np.digitize(view.Z[:, 0], np.quantile(view.Z[:, 0], [1 / 3, 2 / 3]))
+
+    def sixths(view: View) -> IntVector:
+        return np.digitize(view.Z[:, 5], np.quantile(view.Z[:, 5], np.arange(1, 6) / 6))
+
+    Z = source.sample.X
+    expected = []
+    for cluster in (thirds, sixths):
+        partitions = []
+        for seed in range(1, 1 + MOST_SAMPLES):
+            rows = random_rows(ranks, round(SHARE * len(Z)), seed)
+            labels = cluster(source.some(rows).view())
+            nearest = np.argmin(((Z[:, None] - Z[rows][None]) ** 2).sum(axis=2), axis=1)
+            partitions.append(labels[nearest])
+        pairs = [adjusted_rand_index(a, b) for i, a in enumerate(partitions) for b in partitions[:i]]
+        expected.append(np.mean(pairs))
+    found = compare(Way(source, 0, False, thirds), Way(source, 0, False, sixths), 3)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert found.gain == pytest.approx(expected[0] - expected[1])
+
+
+def test_clusters_of_separate_rows_are_reproducible_and_no_samples_are_drawn_in_vain():
     rng = np.random.default_rng(1)
     X = np.repeat(6.0 * rng.standard_normal((8, 20)), 60, axis=0) + rng.standard_normal((480, 20))
     (source,) = prepared_rows(X, np.ones(480), np.arange(480), ENGINE, ("linear",))
-    assert sound_maps(source, 8)[1] == []
-    assert sound_maps(source.some(np.arange(100)), 8)[1] == []  # too few rows per cluster to decide
+    ways = way(source, 1, 8), way(source, 0, 8)
+    assert compare(*ways, 8) == (1.0, 1.0)
+    assert np.isnan(compare(*ways, 8, gained=0.2)).all()
+    few = source.some(np.arange(30))
+    found = compare(way(few, 1, 8), way(few, 0, 8), 8)
+    assert np.isnan(found).all()
+    assert found.gain == 0.0
 
 
-def test_of_few_clusters_a_map_must_beat_as_many_principal_components():
+def test_a_map_of_few_columns_is_taken_for_what_it_shows_alone():
     # Clusters in the columns of largest variance: a map of eight columns gains by having few, as the leading ones do.
     rng = np.random.default_rng(0)
     y = np.arange(1500) % 5
     signal = 3.0 * rng.standard_normal((5, 6))[y] + 1.2 * rng.standard_normal((1500, 6))
     selection = AdaAMClustering(5).fit(np.hstack([signal, rng.standard_normal((1500, 150))])).selection_
     assert not selection.best.metric.startswith("AdaAM")
-    assert "as many principal components, not taken" in str(selection)
-    # Clusters in columns of small variance: as many principal components do not show them.
+    # Clusters in columns of small variance, which the rows as they are do not show.
     nuisance, clusters = 6.0 * rng.standard_normal((1500, 12)), 2.2 * rng.standard_normal((5, 20))[y]
     selection = (
         AdaAMClustering(5).fit(np.hstack([nuisance, clusters + 0.6 * rng.standard_normal((1500, 20))])).selection_
     )
     assert selection.best.metric.startswith("AdaAM")
-    assert "as many principal components, taken" in str(selection)
+    assert selection.steps[-1].endswith("in all, taken.")
 
 
 @pytest.fixture(scope="module")
@@ -273,9 +308,11 @@ def rows_of_unlike_lengths():
     """Clusters are directions; rows lie at any distance from the origin, so noise turns some more than others."""
     rng = np.random.default_rng(0)
     y = np.arange(900) % 10
-    centers = rng.standard_normal((10, 60))
+    centers = rng.standard_normal((10, 40))
     centers /= np.linalg.norm(centers, axis=1, keepdims=True)
-    X = rng.uniform(0.4, 2.5, (900, 1)) * centers[y] + 0.3 * rng.standard_normal((900, 60))
+    shift = rng.standard_normal(40)
+    shift /= np.linalg.norm(shift)
+    X = rng.uniform(0.4, 2.5, (900, 1)) * centers[y] + 0.3 * rng.standard_normal((900, 40)) + shift
     return X, y, AdaAMClustering(10).fit(X)
 
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from adaam._typing import FloatVector
-from adaam.partition import View, merging, modularity_gain
+from adaam.partition import View, merging, modularity_gain, partition, row_modularity
 from adaam.partition.separation import Split, least_first_split, splits
 from adaam.partition.view import Merging
-from adaam.selection.family import Prepared
-from adaam.selection.holdout import partition_modularity, sound_maps
+from adaam.selection.family import Prepared, learned_maps
 
 # Two parts of a cluster are separate if the links between them are fewer than this share of the links between the
 # halves of a homogeneous cloud.
@@ -166,15 +165,18 @@ def _learned_count(prepared: Sequence[Prepared], n_clusters: int) -> tuple[str, 
     plain = max((partition_modularity(p.view(), n_clusters) for p in prepared), key=np.sum)
     candidates = []
     for source in prepared:
-        for candidate, components in sound_maps(source, n_clusters, (WIDTH,))[0]:
+        for candidate, components in learned_maps(source, n_clusters, (WIDTH,)):
             view = source.view(components())
             candidates.append((f"{candidate.name}, {source.name}", view, partition_modularity(view, n_clusters)))
-    if not candidates:
-        return None
     name, view, rows = max(candidates, key=lambda found: float(np.sum(found[2])))
     if not modularity_gain(rows, plain).is_clear:
         return None
     return name, _counted(view)
+
+
+def partition_modularity(view: View, n_clusters: int) -> FloatVector:
+    """Contribution of each row to the modularity of a partition into `n_clusters` clusters, from one start."""
+    return row_modularity(view.links, partition(view, n_clusters, 0).labels)
 
 
 def _counted(view: View) -> _Counted:

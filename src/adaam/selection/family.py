@@ -143,8 +143,8 @@ def learned_maps(
     for width in widths:
         candidate = Candidate(prepared.name, width)
         n_components = min(candidate.n_columns(n_clusters), sample.X.shape[1])
-        if n_components in seen:
-            continue  # no wider than the last: FEWEST_COLUMNS, or the rank of the rows, decides
+        if n_components in seen or (maps and n_components == sample.X.shape[1]):
+            continue  # no wider than the last (FEWEST_COLUMNS), or all columns, of which none would be left out
         seen.add(n_components)
         settings = MethodSettings(n_clusters, n_components, affinity=candidate.affinity(n_clusters))
         maps.append((candidate, partial(components, settings)))

@@ -18,7 +18,7 @@ class Trial:
     modularity: float
     agreement: float  # adjusted Rand index with the chosen partition
     chosen: bool
-    separation: float | None = None  # modularity in the discriminant map of the partition; learned metrics only
+    separation: float | None = None  # modularity in discriminant maps of the partition, if it was compared by it
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from adaam.engines.blocks import at, ordered_map
 from adaam.partition import N_ERRORS, View, best_partition, modularity_gain, row_modularity
 from adaam.prepare import PREPARATIONS, unit_rows
 from adaam.projection import discriminant
-from adaam.selection.family import FEWEST_COLUMNS, Candidate, Prepared, learning_rows, random_rows
-from adaam.selection.holdout import sound_maps
+from adaam.selection.family import FEWEST_COLUMNS, Candidate, Prepared, learned_maps, learning_rows, random_rows
 from adaam.selection.report import Selection, Trial
+from adaam.selection.reproducibility import Way, compare
 
 HEADS = ("k-means", "graph")
 # k-means on the rows as they are is the first trial and rarely the choice, so it is approximated: at most SKETCH_STARTS
@@ -29,7 +29,10 @@ SKETCH_COLUMNS = 32
 SEARCH_SEED = 0
 # Starts of each graph partition if several are about equally good; with a single start, chance would decide.
 CLOSE_STARTS = 4
-# Most rows on which learned metrics are compared in discriminant maps, each of which needs a graph of its own.
+# Least sum of the gains in separation and reproducibility with which a learned metric is taken: about the uncertainty
+# that so few samples of the rows leave.
+LEAST_GAIN = 0.02
+# Most rows on which metrics are compared in discriminant maps, each of which needs a graph of its own.
 SEPARATION_ROWS = 5_000
 
 
@@ -83,7 +86,7 @@ class Outcome:
     head: str
     labels: IntVector  # on the host
     rows: FloatVector
-    separated: FloatVector | None = None  # the same on the graph in the discriminant map of the partition
+    separated: FloatVector | None = None  # the same on the graphs in the discriminant maps of the partition
 
     @property
     def modularity(self) -> float:
@@ -92,7 +95,7 @@ class Outcome:
 
     @property
     def separation(self) -> float | None:
-        """Modularity in the discriminant map of the partition, if it was made."""
+        """Modularity in the discriminant maps of the partition, if they were made."""
         return None if self.separated is None else float(self.separated.sum())
 
     @property
@@ -126,13 +129,15 @@ def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]
     Neighbours are found by Euclidean distance. For rows of unit length, as they are and in their narrowest map, cosine
     distance is tried too, and taken if its modularity is clearly higher; wider maps follow the narrowest.
 
-    Maps that fail on rows they were not learned from are left out (`sound_maps`). If the narrowest map of a preparation
-    is clearly worse than that of another, its wider maps are not tried.
+    If the narrowest map of a preparation is clearly worse than that of another, its wider maps are not tried.
 
-    Learned maps differ in width, and a graph in few dimensions has a high modularity whatever the clusters. So they are
-    compared in the same number of dimensions: each partition is scored on the graph in its own discriminant map, which
-    has one column fewer than there are clusters. With eight clusters or fewer, these are too few columns: the learned
-    metric of highest modularity must then also clearly beat as many leading principal components of the rows.
+    A graph in few dimensions has a high modularity whatever the clusters, and a map that is learned from links has few
+    links between clusters. So learned metrics must gain by two measures more (`_contest`). Separation is modularity in
+    the same number of dimensions for all: on graphs in discriminant maps of the partition, each made from one half of
+    the rows for the other half, of one column fewer than there are clusters. Among learned metrics, the highest
+    separation wins. Reproducibility is the agreement of clusters from different samples of the rows. The sum of the
+    gains over the simpler outcome must be at least `LEAST_GAIN`. With eight clusters or fewer, discriminant maps have
+    too few columns: the learned metric of highest modularity must then gain in reproducibility alone.
     """
     plain = [partial(Contender, p.name, Candidate(p.name, 0).name, p.view(), p) for p in prepared]
     outcomes = _compared_closely(_at_better_distance(_outcomes(plain, task, tell), task), task)
@@ -141,22 +146,18 @@ def search(prepared: Sequence[Prepared], task: Task, tell: Callable[[str], None]
     def learned(source: Prepared, candidate: Candidate, components: Callable[[], FloatMatrix]) -> Contender:
         return Contender(source.name, candidate.name, source.view(components()), source, candidate.width)
 
-    narrowest, wider, failed = [], {}, []
+    narrowest, wider = [], {}
     for source in prepared:
         if source.name in kept:
-            maps, without = sound_maps(source, task.n_clusters, cosine=kept[source.name])
-            contenders = [partial(learned, source, *each) for each in maps]
+            contenders = [partial(learned, source, *each) for each in learned_maps(source, task.n_clusters)]
             narrowest += contenders[:1]
             wider[source.name] = contenders[1:]
-            failed += [f"{candidate.name} ({candidate.preparation})" for candidate in without]
     narrow = _at_better_distance(_outcomes(narrowest, task, tell), task)
     kept = {outcome.contender.preparation: outcome.contender.cosine for outcome in _worth_learning(narrow)}
     following = [partial(_by, each, cosine) for name, cosine in kept.items() for each in wider[name]]
     outcomes += narrow + _outcomes(following, task, tell)
     outcomes = _with_all_clusters(outcomes, task.n_clusters)
     chosen, steps, outcomes = _climb(outcomes, task)
-    if failed:
-        steps.append(f"Left out, since they fail on rows they were not learned from: {'; '.join(failed)}.")
     trials = tuple(_trial(outcome, chosen) for outcome in outcomes)
     return Choice(chosen, Selection(trials, tuple(steps), len(chosen.labels)))
 
@@ -222,11 +223,15 @@ def _compared_closely(outcomes: list[Outcome], task: Task) -> list[Outcome]:
 
 def _partitioned(contender: Contender, head: str, task: Task, starts: range = range(1)) -> Outcome:
     view = contender.view
-    if head == "graph":
-        labels = best_partition(view, task.n_clusters, SEARCH_SEED, starts).labels
-    else:
-        labels = view.links.asarray(_sketched_kmeans(view, task))
+    labels = _labels(head, task, view, starts)
     return Outcome(contender, head, np.asarray(view.links.to_host(labels)), row_modularity(view.links, labels))
+
+
+def _labels(head: str, task: Task, view: View, starts: range = range(1)) -> Any:
+    """Cluster of each row by a head, stored like the links."""
+    if head == "graph":
+        return best_partition(view, task.n_clusters, SEARCH_SEED, starts).labels
+    return view.links.asarray(_sketched_kmeans(view, task))
 
 
 def _sketched_kmeans(view: View, task: Task) -> IntVector:
@@ -259,8 +264,7 @@ def _with_all_clusters(outcomes: list[Outcome], n_clusters: int) -> list[Outcome
 
 
 def _climb(outcomes: list[Outcome], task: Task) -> tuple[Outcome, list[str], list[Outcome]]:
-    """Compare levels in order and take clear gains; of learned metrics, take the one that separates clusters best."""
-    discriminating = discriminates(task.n_clusters)
+    """Compare levels in order and take clear gains; a learned metric is then compared more closely (`_contest`)."""
     outcomes = sorted(outcomes, key=lambda outcome: outcome.level)
     current: Outcome | None = None
     steps = []
@@ -270,36 +274,52 @@ def _climb(outcomes: list[Outcome], task: Task) -> tuple[Outcome, list[str], lis
             current = best
             steps.append(f"Start: {best.title}, modularity {best.modularity:.3f}.")
             continue
-        gains = {"": modularity_gain(best.rows, current.rows)}
-        if gains[""].is_clear and best.contender.source is not None and best.level == 2 and not discriminating:
-            gains[" over as many principal components"] = modularity_gain(best.rows, _reduced(best, task).rows)
-        taken = all(gain.is_clear for gain in gains.values())
-        verdict = "taken" if taken else f"not taken: a gain must exceed {N_ERRORS:g} standard errors"
-        found = ", ".join(f"{gain.value:+.4f} ± {gain.standard_error:.4f}{over}" for over, gain in gains.items())
-        steps.append(f"{best.title}: {found}, {verdict}.")
-        current = best if taken else current
+        gain = modularity_gain(best.rows, current.rows)
+        found = f"{best.title}: {gain.value:+.4f} ± {gain.standard_error:.4f}"
+        if not gain.is_clear:
+            steps.append(f"{found}, not taken: a gain must exceed {N_ERRORS:g} standard errors.")
+        elif level < 2:
+            steps.append(f"{found}, taken.")
+            current = best
+        else:
+            steps.append(f"{found}, clearly better.")
+            current, further, outcomes = _contest(best, current, outcomes, task)
+            steps += further
     assert current is not None
-    if not current.contender.learned or not discriminating:
-        return current, steps, outcomes
-    outcomes = [_separated(outcome, task.n_clusters) if outcome.contender.learned else outcome for outcome in outcomes]
-    outcomes = _separated_closely(outcomes, task)
-    chosen = max((o for o in outcomes if o.separated is not None), key=_separation)
-    steps.append(
-        f"Of the learned metrics, {chosen.title} separates its clusters best: modularity {chosen.separation:.3f} in "
-        "the discriminant map of its partition."
-    )
-    return chosen, steps, outcomes
+    return current, steps, outcomes
 
 
-def _reduced(outcome: Outcome, task: Task) -> Outcome:
-    """Partition in as many leading principal components as the map has: what the number of dimensions alone gives."""
+def _contest(
+    learned: Outcome, simpler: Outcome, outcomes: list[Outcome], task: Task
+) -> tuple[Outcome, list[str], list[Outcome]]:
+    """Decide between learned metrics and a simpler outcome of clearly lower modularity (`search`)."""
+    steps, gained = [], 0.0
+    if discriminates(task.n_clusters):
+        scored = [o if not o.contender.learned and o is not simpler else _separated(o, task) for o in outcomes]
+        simpler = next(after for before, after in zip(outcomes, scored, strict=True) if before is simpler)
+        outcomes = _separated_closely(scored, task)
+        learned = max((o for o in outcomes if o.contender.learned), key=_separation)
+        gained = _separation(learned) - _separation(simpler)
+        steps.append(
+            f"Of the learned metrics, {learned.title} separates its clusters best: modularity {learned.separation:.3f} "
+            f"in discriminant maps, {simpler.separation:.3f} for {simpler.title}."
+        )
+    compared = compare(_way(learned, task), _way(simpler, task), task.n_clusters, gained)
+    lost = gained + compared.gain < LEAST_GAIN
+    if not np.isnan(compared.first):
+        steps.append(
+            f"Adjusted Rand index of clusters from different samples of the rows: {compared.first:.2f} for "
+            f"{learned.title}, {compared.second:.2f} for {simpler.title}."
+        )
+    verdict = f"not taken: the sum must be at least {LEAST_GAIN:g}" if lost else "taken"
+    steps.append(f"{learned.title}: gains {gained + compared.gain:+.3f} in all, {verdict}.")
+    return simpler if lost else learned, steps, outcomes
+
+
+def _way(outcome: Outcome, task: Task) -> Way:
     contender = outcome.contender
-    view = contender.view
     assert contender.source is not None
-    leading = View(contender.source.sample.X[:, : view.Z.shape[1]], view.weights, view.engine, view.ranks)
-    plain = Contender(contender.preparation, "leading principal components", leading)
-    starts = range(2)  # one more than the map had, in favour of the simpler
-    return _partitioned(plain.by_cosine() if contender.cosine else plain, "graph", task, starts)
+    return Way(contender.source, contender.width, contender.cosine, partial(_labels, outcome.head, task))
 
 
 def discriminates(n_clusters: int) -> bool:
@@ -307,29 +327,43 @@ def discriminates(n_clusters: int) -> bool:
     return n_clusters > FEWEST_COLUMNS
 
 
-def _separated(outcome: Outcome, n_clusters: int) -> Outcome:
-    """Return the outcome with its separation: the modularity in the discriminant map of its partition."""
+def _separated(outcome: Outcome, task: Task) -> Outcome:
+    """Return the outcome with its separation: the modularity in discriminant maps of its partition.
+
+    The map for one half of the rows is made from the other half, so that it does not fit accidents of the partition.
+    """
     source, labels = outcome.contender.source, outcome.labels
     assert source is not None
-    components = discriminant(source.sample, labels, n_clusters).components
     if len(labels) > SEPARATION_ROWS:
         some = random_rows(source.ranks, SEPARATION_ROWS, seed=SEARCH_SEED)
         source, labels = source.some(some), labels[some]
-    view = source.view(components, cosine=outcome.contender.cosine)
-    return replace(outcome, separated=row_modularity(view.links, view.links.asarray(labels)))
+    first = random_rows(source.ranks, len(labels) // 2, seed=SEARCH_SEED)
+    second = np.setdiff1d(np.arange(len(labels)), first)
+    separated = np.empty(len(labels))
+    for made_from, rows in ((first, second), (second, first)):
+        components = discriminant(source.some(made_from).sample, labels[made_from], task.n_clusters).components
+        view = source.some(rows).view(components, cosine=outcome.contender.cosine)
+        separated[rows] = row_modularity(view.links, view.links.asarray(labels[rows])) / 2.0
+    return replace(outcome, separated=separated)
 
 
 def _separated_closely(outcomes: list[Outcome], task: Task) -> list[Outcome]:
     """Make further starts in the learned metrics whose separation is not clearly lower than the highest."""
-    top = max((o for o in outcomes if o.separated is not None), key=_separation).separated
-    assert top is not None
-    close = [o for o in outcomes if o.separated is not None and not modularity_gain(top, o.separated).is_clear]
+    learned = [outcome for outcome in outcomes if outcome.contender.learned]
+    top = max(learned, key=_separation)
+
+    def is_close(outcome: Outcome) -> bool:
+        assert outcome.separated is not None
+        assert top.separated is not None
+        return not modularity_gain(top.separated, outcome.separated).is_clear
+
+    close = [outcome for outcome in learned if is_close(outcome)]
     if len(close) < 2:
         return outcomes
 
     def best(outcome: Outcome) -> Outcome:
         further = _partitioned(outcome.contender, outcome.head, task, range(1, CLOSE_STARTS))
-        return _separated(further, task.n_clusters) if further.modularity > outcome.modularity else outcome
+        return _separated(further, task) if further.modularity > outcome.modularity else outcome
 
     return _replaced(outcomes, close, best)
 
