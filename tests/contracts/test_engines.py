@@ -39,6 +39,7 @@ from adaam.engines import CPUEngine, DaskEngine, Engine, FittedHeat, GPUEngine, 
 from adaam.engines.neighbors.graph import HostHalf
 from adaam.graph import given_graph
 from adaam.prepare import Sample, unit_rows
+from direction_clusters import direction_clusters
 
 try:
     import torch
@@ -570,9 +571,7 @@ def test_rows_are_scaled_to_unit_length_and_zero_rows_stay(engine, dtype):
 
 @pytest.mark.parametrize("kind", ["gpu", "dask"])
 def test_clusters_by_cosine_are_those_of_the_cpu_engine(kind, request):
-    rng = np.random.default_rng(0)
-    centers = rng.standard_normal((10, 60)) / np.sqrt(60)
-    X = rng.uniform(0.4, 2.5, (900, 1)) * centers[np.arange(900) % 10] + 0.3 * rng.standard_normal((900, 60))
+    X, _ = direction_clusters(900)
     expected = AdaAMClustering(10).fit(X)
     if kind == "gpu":
         pytest.importorskip("torch")
@@ -580,7 +579,7 @@ def test_clusters_by_cosine_are_those_of_the_cpu_engine(kind, request):
     else:
         da = pytest.importorskip("dask.array")
         request.getfixturevalue("client")
-        engine, given = "dask", da.from_array(X, chunks=(300, 60))
+        engine, given = "dask", da.from_array(X, chunks=(300, 40))
     found = AdaAMClustering(10, engine=engine).fit(given)
     assert found.distance_ == expected.distance_ == "cosine"
     assert adjusted_rand_score(np.asarray(found.labels_), expected.labels_) > 0.99

@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 
 from adaam import CAN, LPP, PCAN, AdaAM, AdaAMClustering, AdaptiveAffinity, KNNAffinity, Preparation, export
 from adaam.export import to_onnx
+from direction_clusters import direction_clusters
 
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -74,12 +75,10 @@ def test_labels_are_those_of_predict_where_rows_lie_between_clusters():
 
 @pytest.mark.parametrize("head", ["graph", "k-means"])
 def test_labels_by_cosine_are_those_of_predict(head):
-    rng = np.random.default_rng(0)
-    centers = rng.standard_normal((10, 60)) / np.sqrt(60)
-    rows = rng.uniform(0.4, 2.5, (1200, 1)) * centers[np.arange(1200) % 10] + 0.3 * rng.standard_normal((1200, 60))
+    rows, _ = direction_clusters(1200)
     model = AdaAMClustering(10, head=head).fit(rows[:900])
     assert model.distance_ == ("cosine" if head == "graph" else "euclidean")
-    new = np.vstack([rows, np.zeros((1, 60))])
+    new = np.vstack([rows, np.zeros((1, 40))])
     np.testing.assert_array_equal(run(to_onnx(model), new)["label"], model.predict(new))
 
 

@@ -29,6 +29,7 @@ from adaam.selection.count import SEPARATE
 from adaam.selection.family import preparations, random_rows
 from adaam.selection.reproducibility import MOST_SAMPLES, SHARE, Way, compare
 from adaam.selection.search import Outcome, _climb
+from direction_clusters import direction_clusters
 
 ENGINE = CPUEngine()
 DIGITS, DIGIT_CLASSES = load_digits(return_X_y=True)
@@ -305,14 +306,7 @@ def test_a_map_of_few_columns_is_taken_for_what_it_shows_alone():
 
 @pytest.fixture(scope="module")
 def rows_of_unlike_lengths():
-    """Clusters are directions; rows lie at any distance from the origin, so noise turns some more than others."""
-    rng = np.random.default_rng(0)
-    y = np.arange(900) % 10
-    centers = rng.standard_normal((10, 40))
-    centers /= np.linalg.norm(centers, axis=1, keepdims=True)
-    shift = rng.standard_normal(40)
-    shift /= np.linalg.norm(shift)
-    X = rng.uniform(0.4, 2.5, (900, 1)) * centers[y] + 0.3 * rng.standard_normal((900, 40)) + shift
+    X, y = direction_clusters(900)
     return X, y, AdaAMClustering(10).fit(X)
 
 

@@ -37,8 +37,9 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
 
     Several linear metrics are tried: the rows as they are, under one or two preparations, and AdaAM maps of several
     widths. Rows are partitioned in each, and the partitions are scored by modularity. The simplest one that no other
-    clearly beats is chosen; `selection_` says why. If it is a learned metric and there are more than eight clusters,
-    these are refined in their own discriminant map, which has one column fewer than there are clusters.
+    clearly beats is chosen; for a learned metric, clusters must also be more separate or more reproducible than those
+    of the rows as they are. `selection_` says why. In a learned metric, more than eight clusters are refined in their
+    own discriminant map, which has one column fewer than there are clusters.
 
     Parameters
     ----------
