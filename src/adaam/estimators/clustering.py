@@ -1,5 +1,6 @@
 """Clustering in a metric that is chosen, or learned, without labels."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self, cast
 
@@ -216,7 +217,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
                 self._store(chosen, X, contamination)
                 if source is not None and is_large(source):
                     self.memberships_ = self.probabilities_ = self.outlier_scores_ = None
-                    self._label_layers(lambda layer: self.predict(source, layer=layer))
+                    self._label_layers(self._labels_in(range(len(self.cluster_layers_)), source, engine))
             self.selection_ = chosen.selection.extended(count, chosen.starts)
             warn_of_starts(chosen.starts)
         return self
@@ -255,7 +256,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
             self._store_clusters(chosen, check_contamination(self.contamination))
             self.memberships_ = self.probabilities_ = self.outlier_scores_ = None
             Z = self._map().apply(at.arrived, engine)
-            self._label_layers(lambda layer: engine.to_host(self._spread_predicted(Z, layer), at.X))
+            layers = range(len(self.cluster_layers_))
+            self._label_layers([engine.to_host(self._spread_predicted(Z, layer), at.X) for layer in layers])
         self.selection_ = chosen.selection.extended(count, chosen.starts)
         return self
 
@@ -288,8 +290,8 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         if isinstance(engine, DaskEngine) and engine.own(X) is not None:
             Z = self._map().apply(self._rows(X, reset=False), engine)
             return cast(IntVector, engine.to_host(self._spread_predicted(Z, chosen), X))
-        parts = [self._predicted(Z, chosen, engine) for Z in self._mapped(X, engine)]
-        return cast(IntVector, engine.to_host(np.concatenate(parts), X))
+        (labels,) = self._labels_in([chosen], X, engine)
+        return cast(IntVector, engine.to_host(labels, X))
 
     def membership_vectors(self, X: Any, layer: int | None = None) -> csr_array:
         """Return the degree to which each row belongs to the clusters around it.
@@ -372,18 +374,30 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         # Models of earlier versions have no `distance_`, and compare rows by Euclidean distance.
         return getattr(self, "distance_", "euclidean") == "cosine"
 
-    def _predicted(self, Z: Tall, layer: int, engine: Engine) -> IntVector:
+    def _labels_in(self, layers: Sequence[int], X: Any, engine: Engine) -> list[IntVector]:
+        """Cluster of each row in some layers, in one pass over the rows."""
+        parts = [self._predicted(Z, layers, engine) for Z in self._mapped(X, engine)]
+        return [np.concatenate(labels) for labels in zip(*parts, strict=True)]
+
+    def _predicted(self, Z: Tall, layers: Sequence[int], engine: Engine, near: Voters | None = None) -> list[IntVector]:
+        """Cluster of mapped rows in some layers; `near` are their nearest known rows, if found before."""
+        by_centers = self.layer_ if self.head_ == "k-means" else None
         quiet = not np.isfinite(self.noise_threshold_)
-        if self.head_ == "k-means" and layer == self.layer_ and quiet:
-            return engine.nearest_known(Z, self.cluster_centers_, 1)[0][:, 0]
-        found: Voters = voters(Z, self._known(), engine)
-        if self.head_ == "k-means" and layer == self.layer_:
-            labels = engine.nearest_known(Z, self.cluster_centers_, 1)[0][:, 0]
-        else:
-            labels = found.labels(self.cluster_layers_[layer].leaves[self.embedding_leaves_])
+        if near is None and not (quiet and set(layers) <= {by_centers}):
+            near = voters(Z, self._known(), engine)
+
+        def clusters(layer: int) -> IntVector:
+            if layer == by_centers:
+                return engine.nearest_known(Z, self.cluster_centers_, 1)[0][:, 0]
+            assert near is not None
+            return near.labels(self.cluster_layers_[layer].leaves[self.embedding_leaves_])
+
+        found = [clusters(layer) for layer in layers]
         if quiet:
-            return labels
-        return np.where(found.outlier_scores(self.embedding_radii_) >= self.noise_threshold_, -1, labels)
+            return found
+        assert near is not None
+        noise = near.outlier_scores(self.embedding_radii_) >= self.noise_threshold_
+        return [np.where(noise, -1, labels) for labels in found]
 
     def _store_clusters(self, chosen: Chosen, contamination: float) -> Any:
         """Store the metric, the partition, the layers around it, and what new rows are assigned by."""
@@ -420,10 +434,7 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
         if chosen.rows.n_rows == X.shape[0]:
             scores, memberships = found.outlier_scores, found.memberships
             noise = scores >= self.noise_threshold_
-
-            def labelled(layer: int) -> IntVector:
-                return np.where(noise, -1, self.cluster_layers_[layer].labels)
-
+            labels = [np.where(noise, -1, layer.labels) for layer in self.cluster_layers_]
         else:  # equal rows were merged, rows of weight zero left out, or only a sample was partitioned
             engine = self._engine()
             Z = self._map().apply(X, engine)
@@ -431,18 +442,15 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
             scores = near.outlier_scores(self.embedding_radii_)
             own = self.cluster_layers_[self.layer_].leaves[self.embedding_leaves_]
             memberships = near.memberships(own, self.n_clusters_)
-
-            def labelled(layer: int) -> IntVector:
-                return self._predicted(Z, layer, engine)
-
+            labels = self._predicted(Z, range(len(self.cluster_layers_)), engine, near)
         self.outlier_scores_, self.memberships_ = scores, memberships
-        self._label_layers(labelled)
+        self._label_layers(labels)
         self.probabilities_ = own_shares(memberships, self.labels_)
 
-    def _label_layers(self, labelled: Any) -> None:
+    def _label_layers(self, labels: Sequence[Any]) -> None:
         """Store the labels of all training rows in every layer."""
         self.cluster_layers_ = tuple(
-            replace(layer, labels=labelled(number)) for number, layer in enumerate(self.cluster_layers_)
+            replace(layer, labels=found) for layer, found in zip(self.cluster_layers_, labels, strict=True)
         )
         self.labels_ = self.cluster_layers_[self.layer_].labels
 
