@@ -27,7 +27,7 @@ BEYOND_MODULARITY = 0.1
 SMALLEST = 11
 N_STARTS = 4
 # Settings of the range: factor on the limits above and resolution of modularity; those of the estimate come first. The
-# range contains the number of classes in about three cases out of four (decision 0022, items 14, 17 and 18).
+# range contains the number of classes in about six cases out of ten (decision 0022, items 14, 17, 18 and 27).
 SETTINGS = ((1.0, 1.0), (0.4, 1.0), (1.6, 4.0))
 # Columns per cluster of the map that is learned for a number of clusters, and most rounds of number and map in turn.
 WIDTH = 2
