@@ -55,7 +55,7 @@ def test_workflows_run_the_scripts_that_are_run_at_home():
     told = "".join(map(text_of, WORKFLOWS))
     for script in re.findall(r"bash (\.ci/\w+)", told + text_of(".ci/run")):
         subprocess.run(["bash", "-n", ROOT / script], check=True)
-    for step in ("docs", "release", "newcomer", "recipes", "lowest"):
+    for step in ("extras", "docs", "release", "newcomer", "recipes", "lowest"):
         assert f"bash .ci/{step}" in text_of(".ci/run")
     # Nothing else runs there except the README's commands for installing and testing, in their short form.
     own = {'python -m pip install -e ".[test]"', "python -m pytest -n auto", "python3 -m venv --without-pip .venv"}
