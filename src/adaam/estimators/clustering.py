@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache
 from typing import Any, Self, cast
 
 import numpy as np
@@ -382,21 +383,17 @@ class AdaAMClustering(CallbackSupportMixin, ClusterMixin, DescribedClusters):
     def _predicted(self, Z: Tall, layers: Sequence[int], engine: Engine, near: Voters | None = None) -> list[IntVector]:
         """Cluster of mapped rows in some layers; `near` are their nearest known rows, if found before."""
         by_centers = self.layer_ if self.head_ == "k-means" else None
-        quiet = not np.isfinite(self.noise_threshold_)
-        if near is None and not (quiet and set(layers) <= {by_centers}):
-            near = voters(Z, self._known(), engine)
+        nearest = cache(lambda: near or voters(Z, self._known(), engine))
 
         def clusters(layer: int) -> IntVector:
             if layer == by_centers:
                 return engine.nearest_known(Z, self.cluster_centers_, 1)[0][:, 0]
-            assert near is not None
-            return near.labels(self.cluster_layers_[layer].leaves[self.embedding_leaves_])
+            return nearest().labels(self.cluster_layers_[layer].leaves[self.embedding_leaves_])
 
         found = [clusters(layer) for layer in layers]
-        if quiet:
+        if not np.isfinite(self.noise_threshold_):
             return found
-        assert near is not None
-        noise = near.outlier_scores(self.embedding_radii_) >= self.noise_threshold_
+        noise = nearest().outlier_scores(self.embedding_radii_) >= self.noise_threshold_
         return [np.where(noise, -1, labels) for labels in found]
 
     def _store_clusters(self, chosen: Chosen, contamination: float) -> Any:

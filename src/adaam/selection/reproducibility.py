@@ -67,17 +67,15 @@ def compare(first: Way, second: Way, n_clusters: int, gained: float = 0.0) -> Co
 
     def clusters(task: tuple[Way, int]) -> IntVector:
         way, seed = task
-        source = way.source
-        if n_rows < source.sample.n_rows:
-            source = source.some(random_rows(source.ranks, n_rows, seed=0))
-        return _clusters_from(way, source, random_rows(source.ranks, size, seed), n_clusters)
+        return _clusters_from(way, random_rows(way.source.ranks, size, seed), n_clusters)
 
+    ways = [_at_most(n_rows, way) for way in (first, second)]
     ours: list[IntVector] = []
     theirs: list[IntVector] = []
     for seed in range(1, MOST_SAMPLES, 2):
         if abs(found.gain + gained) > CLEAR:
             break
-        labels = list(ordered_map(clusters, list(product((first, second), (seed, seed + 1)))))
+        labels = list(ordered_map(clusters, list(product(ways, (seed, seed + 1)))))
         ours += labels[:2]
         theirs += labels[2:]
         found = Comparison(_agreement(ours), _agreement(theirs))
@@ -88,9 +86,17 @@ def _agreement(partitions: Sequence[IntVector]) -> float:
     return float(np.mean([adjusted_rand_score(*pair) for pair in combinations(partitions, 2)]))
 
 
-def _clusters_from(way: Way, source: Prepared, rows: IntVector, n_clusters: int) -> IntVector:
+def _at_most(n_rows: int, way: Way) -> Way:
+    """Return the same way with a random sample of the rows if there are more."""
+    source = way.source
+    if source.sample.n_rows <= n_rows:
+        return way
+    return way._replace(source=source.some(random_rows(source.ranks, n_rows, seed=0)))
+
+
+def _clusters_from(way: Way, rows: IntVector, n_clusters: int) -> IntVector:
     """Cluster some rows, and assign the others to the cluster of the nearest of them."""
-    sample = source.some(rows)
+    source, sample = way.source, way.source.some(rows)
     components = None
     if way.width:
         ((_, learn),) = learned_maps(sample, n_clusters, (way.width,))

@@ -295,7 +295,8 @@ def _contest(
     """Decide between learned metrics and a simpler outcome of clearly lower modularity (`search`)."""
     steps, gained = [], 0.0
     if discriminates(task.n_clusters):
-        scored = [o if not o.contender.learned and o is not simpler else _separated(o, task) for o in outcomes]
+        compared = [o for o in outcomes if o.contender.learned or o is simpler]
+        scored = _replaced(outcomes, compared, partial(_separated, task=task))
         simpler = next(after for before, after in zip(outcomes, scored, strict=True) if before is simpler)
         outcomes = _separated_closely(scored, task)
         learned = max((o for o in outcomes if o.contender.learned), key=_separation)
@@ -304,15 +305,15 @@ def _contest(
             f"Of the learned metrics, {learned.title} separates its clusters best: modularity {learned.separation:.3f} "
             f"in discriminant maps, {simpler.separation:.3f} for {simpler.title}."
         )
-    compared = compare(_way(learned, task), _way(simpler, task), task.n_clusters, gained)
-    lost = gained + compared.gain < LEAST_GAIN
-    if not np.isnan(compared.first):
+    found = compare(_way(learned, task), _way(simpler, task), task.n_clusters, gained)
+    lost = gained + found.gain < LEAST_GAIN
+    if not np.isnan(found.first):
         steps.append(
-            f"Adjusted Rand index of clusters from different samples of the rows: {compared.first:.2f} for "
-            f"{learned.title}, {compared.second:.2f} for {simpler.title}."
+            f"Adjusted Rand index of clusters from different samples of the rows: {found.first:.2f} for "
+            f"{learned.title}, {found.second:.2f} for {simpler.title}."
         )
     verdict = f"not taken: the sum must be at least {LEAST_GAIN:g}" if lost else "taken"
-    steps.append(f"{learned.title}: gains {gained + compared.gain:+.3f} in all, {verdict}.")
+    steps.append(f"{learned.title}: gains {gained + found.gain:+.3f} in all, {verdict}.")
     return simpler if lost else learned, steps, outcomes
 
 
